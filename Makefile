@@ -1,0 +1,54 @@
+# Everything runs from .venv, which `make setup` builds and keeps in step with the pinned
+# requirements. Paths stay relative, so that the folder's own name may contain spaces.
+
+PYTHON ?= python3
+ARGS ?=
+
+export PYTHON
+venv := .venv/bin
+py := $(venv)/python
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types layers cover unit bench crash lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: ## Build .venv from the pinned requirements; does nothing if it is up to date
+	@sh scripts/setup
+
+demo: setup ## Run the demonstration
+	@$(py) examples/demo.py $(ARGS)
+
+test: lint types layers cover ## Run every check
+
+lint: setup ## Check the style and the format
+	$(py) -m ruff check .
+	$(py) -m ruff format --check .
+
+types: setup ## Check the types
+	$(py) -m mypy
+
+layers: setup ## Check that each layer imports only those below it
+	$(venv)/lint-imports
+
+cover: setup ## Run all tests and hold the coverage
+	$(py) -m coverage run -m pytest
+	$(py) -m coverage report
+
+unit: setup ## Run tests without coverage; ARGS="tests/journal -k torn" picks some
+	$(py) -m pytest $(ARGS)
+
+crash: setup ## Run the crash tests; ARGS are pytest's
+	$(py) -m pytest tests/crash $(ARGS)
+
+# Without cached bytecode a start-up time would measure the compiler.
+bench: setup ## Run the benchmarks; ARGS are theirs
+	env -u PYTHONDONTWRITEBYTECODE $(py) -m benchmarks $(ARGS)
+
+lock: ## Write requirements/dev.txt anew; ARGS=--upgrade moves every pin
+	@sh scripts/lock $(ARGS)
+
+clean: ## Remove caches and build products; keeps .venv
+	rm -rf build dist htmlcov .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . \( -name .venv -o -name .git \) -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,27 @@
+"""``holdfast verify``: is everything as it was written?"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+import msgspec
+
+import holdfast
+
+
+@click.command(help="Read a whole session and report every problem; changes nothing.")
+@click.argument("session")
+@click.option("--json", "as_json", is_flag=True, help="The report as one JSON object.")
+def command(*, session: str, as_json: bool) -> None:
+    """Verify a session."""
+    report = holdfast.open_store().verify(session)
+    if as_json:
+        click.echo(msgspec.json.encode(report))
+    else:
+        for problem in report.problems:
+            click.echo(f"{problem.kind:12} {problem.where}: {problem.detail}")
+        verdict = "intact" if report.ok else f"{len(report.problems)} problem(s)"
+        click.echo(f"{report.id}: {report.entries} entries, {report.size_bytes} bytes, {verdict}")
+    if not report.ok:
+        sys.exit(65)

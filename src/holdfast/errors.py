@@ -1,0 +1,200 @@
+"""Every error that Holdfast raises on purpose.
+
+    HoldfastError
+    ├── UsageError                      the call itself is wrong; nothing was changed
+    ├── StorageError
+    │   ├── SessionNotFound
+    │   ├── SessionExists
+    │   ├── SessionLocked(holder)       somebody else is writing to it
+    │   ├── WriteFailed(last_durable)   the promise broke; the session is read-only from here on
+    │   ├── DiskFull(pending)           accepted; written by itself as soon as there is room
+    │   ├── DamagedJournal(path, offset, kind)
+    │   └── FormatTooNew(found, supported)
+    ├── ImportRejected(source, line, reason)
+    └── ProviderError(retryable)
+        ├── ConnectFailed
+        ├── TimedOut
+        ├── BadStatus
+        └── EmptyReply
+
+A message is one sentence for a person: what happened, where, what to do next. Whatever a program
+might want to branch on is a typed attribute. ``exit_code`` is what the command line exits with.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.model.holder import Holder
+
+
+class HoldfastError(Exception):
+    """Root of the tree: catch this to catch everything Holdfast reports."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(HoldfastError):
+    """The call cannot be carried out as asked. Nothing was changed."""
+
+    exit_code = 2
+
+
+class StorageError(HoldfastError):
+    """Something about a session on disk."""
+
+
+class SessionNotFound(StorageError):
+    """No session answers to that id, part of an id, path or key."""
+
+
+class SessionExists(StorageError):
+    """The place of a new session is taken. Nothing was appended."""
+
+
+class SessionLocked(StorageError):
+    """Another writer holds the session.
+
+    Attributes:
+        holder: who: process id, host and since when, as far as the lock file tells.
+    """
+
+    exit_code = 75
+
+    def __init__(self, session: str, holder: Holder) -> None:
+        super().__init__(
+            f"Session {session} is being written by {holder}: "
+            "open it with mode='read', fork it, or wait until that process lets go."
+        )
+        self.session = session
+        self.holder = holder
+
+
+class WriteFailed(StorageError):
+    """The journal cannot be written any more; what was acknowledged is safe.
+
+    Attributes:
+        last_durable: sequence number of the last acknowledged entry, ``None`` if there is none.
+    """
+
+    exit_code = 74
+
+    def __init__(self, reason: str, last_durable: int | None) -> None:
+        safe = (
+            "nothing was saved yet"
+            if last_durable is None
+            else f"everything up to entry {last_durable} is safe"
+        )
+        super().__init__(
+            f"{reason}; {safe}, the session is read-only now and can still be exported."
+        )
+        self.last_durable = last_durable
+
+
+class DiskFull(StorageError):
+    """There is no room. The entries keep their numbers and are written as soon as there is.
+
+    Attributes:
+        pending: sequence numbers of the entries that wait, in order.
+    """
+
+    exit_code = 75
+
+    def __init__(self, path: Path | str, pending: tuple[int, ...]) -> None:
+        count = len(pending)
+        super().__init__(
+            f"No room to write {path}: {count} {'entry waits' if count == 1 else 'entries wait'} "
+            "in memory and will be written as soon as space is freed; do not end this process."
+        )
+        self.pending = pending
+
+
+class DamagedJournal(StorageError):
+    """A journal of which nothing can be read.
+
+    Damage that leaves something readable is a report (``session.recovery``), not this.
+
+    Attributes:
+        path: the file.
+        offset: where reading stopped, in bytes.
+        kind: one word for a program, such as ``"empty"`` or ``"not a journal"``.
+    """
+
+    exit_code = 65
+
+    def __init__(self, path: Path | str, offset: int, kind: str) -> None:
+        super().__init__(
+            f"{path} cannot be read as a journal ({kind} at byte {offset}); it was left as it is."
+        )
+        self.path = path
+        self.offset = offset
+        self.kind = kind
+
+
+class FormatTooNew(StorageError):
+    """The journal uses something this version does not know and must not write after.
+
+    Attributes:
+        found: what the journal says it needs.
+        supported: the newest format this version writes.
+    """
+
+    exit_code = 65
+
+    def __init__(self, found: str, supported: int) -> None:
+        super().__init__(
+            f"This session needs {found}, this version of Holdfast knows format {supported}: "
+            "it can be read but not written; update Holdfast."
+        )
+        self.found = found
+        self.supported = supported
+
+
+class ImportRejected(HoldfastError):
+    """A foreign file could not be imported.
+
+    Attributes:
+        source: the file.
+        line: its line, counted from 1, or ``None``.
+        reason: why, as a clause.
+    """
+
+    exit_code = 65
+
+    def __init__(self, source: Path | str, line: int | None, reason: str) -> None:
+        where = source if line is None else f"{source}:{line}"
+        super().__init__(f"{where} was not imported: {reason}.")
+        self.source = source
+        self.line = line
+        self.reason = reason
+
+
+class ProviderError(HoldfastError):
+    """A model provider did not answer as it should.
+
+    Attributes:
+        retryable: whether the same request may succeed later.
+    """
+
+    def __init__(self, message: str, *, retryable: bool) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+
+
+class ConnectFailed(ProviderError):
+    """No connection to the provider."""
+
+
+class TimedOut(ProviderError):
+    """The provider took too long."""
+
+
+class BadStatus(ProviderError):
+    """The provider answered with an error."""
+
+
+class EmptyReply(ProviderError):
+    """The provider answered with nothing."""

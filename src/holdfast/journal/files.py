@@ -1,0 +1,249 @@
+"""Every file-system call of the store: the one place that knows about syncing, and the test seam.
+
+``Files`` is passed down from ``open_store``. Tests subclass it to make any call fail, tear, lie or
+stop the process; nothing else in the store touches the file system for writing (the linter sees
+to it). Everything is created 0600 or 0700 and no symbolic link is followed in the last component.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import stat
+import sys
+from typing import TYPE_CHECKING
+
+from holdfast.model.ids import new_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors that mean: there is no space now, there may be later."""
+
+_KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
+_F_FULLFSYNC = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone stops at the drive's cache
+
+_NETWORK_FILE_SYSTEMS = frozenset(
+    """
+    9p afs beegfs ceph cifs coda gfs gfs2 glusterfs gpfs lustre ncpfs nfs nfs4 ocfs2 orangefs
+    smb2 smb3 smbfs
+    """.split()  # noqa: SIM905  a list of names reads best as a list of names
+)
+
+
+class Files:
+    """The file system, one method a call. Errors are the operating system's own ``OSError``."""
+
+    # Opening and reading
+
+    def open_append(self, path: Path, *, create: bool = False) -> int:
+        """Open for appending only; with ``create`` the file must not exist yet."""
+        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        return os.open(path, flags | (os.O_CREAT | os.O_EXCL if create else 0), 0o600)
+
+    def open_read(self, path: Path) -> int:
+        """Open for reading."""
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+
+    def open_lock(self, path: Path) -> int:
+        """Open a lock file, making it if it is not there."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+    def close(self, descriptor: int) -> None:
+        """Close a descriptor."""
+        os.close(descriptor)
+
+    def read_at(self, descriptor: int, size: int, offset: int) -> bytes:
+        """Read exactly ``size`` bytes at ``offset``, fewer only where the file ends."""
+        data = os.pread(descriptor, size, offset)
+        if len(data) == size or not data:
+            return data
+        pieces = [data]
+        while data and (size := size - len(data)):
+            offset += len(data)
+            data = os.pread(descriptor, size, offset)
+            pieces.append(data)
+        return b"".join(pieces)
+
+    def status(self, descriptor: int) -> os.stat_result:
+        """Status of an open file."""
+        return os.fstat(descriptor)
+
+    def status_of(self, path: Path | str) -> os.stat_result:
+        """Status of a path; a symbolic link is itself."""
+        return os.stat(path, follow_symlinks=False)
+
+    def names(self, folder: Path) -> list[str]:
+        """Names in a folder, empty if there is no such folder."""
+        try:
+            return os.listdir(folder)
+        except FileNotFoundError:
+            return []
+
+    def folders(self, folder: Path) -> Iterator[os.DirEntry[str]]:
+        """Entries of a folder, nothing if there is no such folder."""
+        try:
+            with os.scandir(folder) as entries:
+                yield from entries
+        except FileNotFoundError:
+            return
+
+    # Writing
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        """Write once; the result may be short."""
+        return os.write(descriptor, data)
+
+    def write_at(self, descriptor: int, data: bytes, offset: int) -> int:
+        """Write once at ``offset``."""
+        return os.pwrite(descriptor, data, offset)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """Cut an open file."""
+        os.ftruncate(descriptor, size)
+
+    def reserve(self, descriptor: int, offset: int, length: int) -> bool:
+        """Set blocks aside beyond the end without changing the size; tell whether it worked."""
+        if _fallocate is None:
+            return False
+        done: int = _fallocate(descriptor, _KEEP_SIZE, offset, length)
+        return done == 0
+
+    # Making things last
+
+    def sync(self, descriptor: int) -> None:
+        """Make a file's data, and the metadata needed to read it, survive a power cut."""
+        if _F_FULLFSYNC is not None:
+            fcntl.fcntl(descriptor, _F_FULLFSYNC)
+        else:
+            os.fdatasync(descriptor)
+
+    def sync_folder(self, folder: Path) -> None:
+        """Make a folder's entries survive a power cut."""
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    # Names
+
+    def make_folder(self, folder: Path) -> bool:
+        """Make one folder, 0700; tell whether it is new."""
+        try:
+            os.mkdir(folder, 0o700)
+        except FileExistsError:
+            return False
+        return True
+
+    def make_folders(self, folder: Path) -> None:
+        """Make a folder and its ancestors, each new one's parent synced."""
+        if not folder.parent.is_dir():
+            self.make_folders(folder.parent)
+        if self.make_folder(folder):
+            self.sync_folder(folder.parent)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename; a target file is replaced, a target folder only if it is empty."""
+        os.rename(source, target)
+
+    def link(self, source: Path, target: Path) -> None:
+        """Make a second name of a file."""
+        os.link(source, target, follow_symlinks=False)
+
+    def unlink(self, path: Path) -> None:
+        """Remove a name; fine if it is not there."""
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+
+    def remove_folder(self, folder: Path) -> None:
+        """Remove an empty folder."""
+        os.rmdir(folder)
+
+    def touch(self, path: Path) -> None:
+        """Set a file's times to now."""
+        os.utime(path, follow_symlinks=False)
+
+    # Combinations
+
+    def write_all(self, descriptor: int, data: bytes) -> None:
+        """Write everything or raise."""
+        view = memoryview(data)
+        while view:
+            written = self.write(descriptor, bytes(view))
+            if written == 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            view = view[written:]
+
+    def publish(self, path: Path, data: bytes) -> None:
+        """Write a whole file so that it is either absent or complete, and durable on return.
+
+        Temporary file, sync, rename, folder sync; in this order, or a power cut can leave the name
+        without the bytes.
+        """
+        temporary = path.with_name(f".{path.name}.{new_name()}")
+        descriptor = self.open_append(temporary, create=True)
+        try:
+            try:
+                self.write_all(descriptor, data)
+                self.sync(descriptor)
+            finally:
+                self.close(descriptor)
+            self.rename(temporary, path)
+        except OSError:
+            self.unlink(temporary)
+            raise
+        self.sync_folder(path.parent)
+
+    def read_whole(self, path: Path) -> bytes:
+        """Read a whole file."""
+        descriptor = self.open_read(path)
+        try:
+            return self.read_at(descriptor, self.status(descriptor).st_size, 0)
+        finally:
+            self.close(descriptor)
+
+    def is_regular(self, descriptor: int) -> bool:
+        """Tell whether an open descriptor is a regular file."""
+        return stat.S_ISREG(self.status(descriptor).st_mode)
+
+    def network_file_system(self, path: Path) -> str | None:
+        """Return the type of the file system if it is a network or FUSE one, else ``None``.
+
+        Locks and syncs cannot be relied on there. Where the system does not tell (not Linux), the
+        answer is ``None``.
+        """
+        device = self.status_of(path).st_dev
+        wanted = f"{os.major(device)}:{os.minor(device)}"
+        try:
+            with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as table:
+                for line in table:
+                    fields = line.split()
+                    if fields[2] == wanted:
+                        kind = fields[fields.index("-", 6) + 1]
+                        if kind in _NETWORK_FILE_SYSTEMS or kind.startswith("fuse"):
+                            return kind
+        except FileNotFoundError:
+            return None
+        return None
+
+
+def _find_fallocate() -> ctypes._NamedFuncPointer | None:
+    # os.posix_fallocate would change the file's size, and where the file system cannot reserve it
+    # writes zeros instead.
+    if not sys.platform.startswith("linux"):
+        return None
+    libc = ctypes.CDLL(None)
+    function = getattr(libc, "fallocate64", None) or getattr(libc, "fallocate", None)
+    if function is not None:
+        function.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+    return function
+
+
+_fallocate = _find_fallocate()

@@ -1,0 +1,153 @@
+"""The file of running streams: text is here before anybody sees it.
+
+Each line is an ``Event`` with a checksum of its own; the first line has a generation number. The
+file is emptied (with the next generation) when no stream is open, and rewritten by rename when it
+grows too large. Finished streams may still stand in it after a crash: the entry that finishes a
+stream names it, so whoever reads asks the journal which ones still count.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.journal.format import stored_sum
+from holdfast.model.codec import dumps, loads
+from holdfast.model.event import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from holdfast.journal.files import Files
+
+LIVE_NAME = "live.jsonl"
+LARGEST_LIVE_BYTES = 4 * 1024 * 1024
+_GENERATION_BYTES = 64
+
+
+class LiveView(Struct, frozen=True):
+    """What a reader found: the file's generation, events, and the offset behind the last one."""
+
+    inode: int
+    generation: int
+    events: list[Event]
+    end: int
+
+
+NOTHING_LIVE = LiveView(0, 0, [], 0)
+
+
+def _line(fields: dict[str, object]) -> bytes:
+    start = dumps(fields)[:-1]
+    return b'%s,"sum":"%08x"}\n' % (start, crc32(start))
+
+
+def _fields(line: bytes) -> dict[str, object] | None:
+    """Return a line's fields if it is whole and its checksum fits."""
+    if stored_sum(line) != b"%08x" % crc32(line[:-18]):
+        return None
+    try:
+        fields = loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return fields if isinstance(fields, dict) else None
+
+
+class LiveFile:
+    """The writer's side. Not thread-safe: its owner has a lock."""
+
+    def __init__(self, files: Files, folder: Path) -> None:
+        self._files = files
+        self._path = folder / LIVE_NAME
+        try:
+            self._descriptor = files.open_append(self._path)
+        except FileNotFoundError:
+            self._descriptor = files.open_append(self._path, create=True)
+        self._generation = read_live(files, folder).generation
+        self.size_bytes = files.status(self._descriptor).st_size
+
+    def append(self, events: Iterable[Event]) -> None:
+        """Write events; they are in the file on return, and durable after ``sync``."""
+        if self.size_bytes == 0:
+            self._start()
+        data = b"".join(_line(msgspec.to_builtins(event)) for event in events)
+        try:
+            self._files.write_all(self._descriptor, data)
+        except OSError:
+            self._files.truncate(self._descriptor, self.size_bytes)
+            raise
+        self.size_bytes += len(data)
+
+    def _start(self) -> None:
+        self._generation += 1
+        line = _line({"generation": self._generation})
+        self._files.write_all(self._descriptor, line)
+        self.size_bytes = len(line)
+
+    def sync(self) -> None:
+        """Make what was appended survive a power cut."""
+        self._files.sync(self._descriptor)
+
+    def clear(self) -> None:
+        """Empty the file: no stream is open any more."""
+        if self.size_bytes:
+            self._files.truncate(self._descriptor, 0)
+            self.size_bytes = 0
+
+    def rewrite(self, events: Iterable[Event]) -> None:
+        """Replace the content by ``events``, so that it does not grow without end."""
+        self._generation += 1
+        lines = [_line({"generation": self._generation})]
+        lines += [_line(msgspec.to_builtins(event)) for event in events]
+        data = b"".join(lines)
+        self._files.publish(self._path, data)
+        self._files.close(self._descriptor)
+        self._descriptor = self._files.open_append(self._path)
+        self.size_bytes = len(data)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._files.close(self._descriptor)
+
+
+def read_live(files: Files, folder: Path, since: LiveView = NOTHING_LIVE) -> LiveView:
+    """Read the live file, or only what is new ``since`` an earlier look.
+
+    Lines that are not whole are passed over: the last one may be on its way.
+    """
+    try:
+        descriptor = files.open_read(folder / LIVE_NAME)
+    except FileNotFoundError:
+        return NOTHING_LIVE
+    try:
+        status = files.status(descriptor)
+        head = files.read_at(descriptor, _GENERATION_BYTES, 0)
+        generation = _generation(head)
+        same = since.inode == status.st_ino and since.generation == generation
+        start = since.end if same and since.end <= status.st_size else 0
+        data = files.read_at(descriptor, status.st_size - start, start)
+        # Emptied while we read: what was read may belong to either generation. Look again later.
+        if files.read_at(descriptor, _GENERATION_BYTES, 0)[: len(head)] != head:
+            return LiveView(status.st_ino, generation, [], start)
+    finally:
+        files.close(descriptor)
+    whole = data.rfind(b"\n") + 1
+    events = []
+    for line in data[:whole].split(b"\n"):
+        fields = _fields(line)
+        if fields is not None and "stream" in fields:
+            try:
+                events.append(msgspec.convert(fields, Event))
+            except msgspec.ValidationError:
+                continue
+    return LiveView(status.st_ino, generation, events, start + whole)
+
+
+def _generation(head: bytes) -> int:
+    fields = _fields(head.partition(b"\n")[0])
+    number = fields.get("generation") if fields else None
+    return number if isinstance(number, int) else 0

@@ -1,0 +1,186 @@
+"""One writer: ``flock`` on a file that is never removed, and what that writer tells the others.
+
+The lock file has two lines. The first, of fixed width and rewritten in place after each sync, says
+how far the journal is durable. The second says who holds the lock. Neither is itself synced: a
+value that survives a crash is an old one, and an old durable offset only makes readers sync for
+themselves.
+
+Whether somebody holds the lock is decided by ``flock`` alone, never by a process id: the kernel
+frees it at the very moment the holder dies.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+from zlib import crc32
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.errors import SessionLocked, UsageError
+from holdfast.journal.format import timestamp
+from holdfast.model.holder import Holder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.journal.files import Files
+
+LOCK_NAME = "lock"
+_PATIENCE_SECONDS = 0.25  # long enough to outlast a reader's probe
+_RETRY_SECONDS = 0.01
+_DURABLE_WIDTH = 96
+_HOLDER_WIDTH = 416
+
+
+class Durable(Struct, frozen=True):
+    """How far a journal is known to be durable: bytes of which file."""
+
+    inode: int
+    size: int
+    sum: str
+
+    @staticmethod
+    def checksum(inode: int, size: int) -> str:
+        """Return the checksum that tells a whole record from one caught half written."""
+        return f"{crc32(b'%d:%d' % (inode, size)):08x}"
+
+
+class Lock:
+    """The writer's hold on a session folder. Made by ``acquire`` only."""
+
+    def __init__(self, files: Files, descriptor: int) -> None:
+        self._files = files
+        self._descriptor = descriptor
+        self._owner = os.getpid()
+        _held.add(self)
+
+    @classmethod
+    def acquire(cls, files: Files, folder: Path, version: str) -> Lock:
+        """Take the lock, trying for a quarter of a second.
+
+        Raises:
+            SessionLocked: somebody else has it; says who.
+        """
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            descriptor = files.open_lock(folder / LOCK_NAME)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = _read_holder(files, descriptor)
+                files.close(descriptor)
+                if time.monotonic() >= deadline:
+                    raise SessionLocked(folder.name, holder) from None
+                time.sleep(_RETRY_SECONDS)
+                continue
+            # The folder may have been moved away (to the trash, say) between open and flock; then
+            # this is a lock on something that no longer has the name.
+            if _same_file(files, descriptor, folder / LOCK_NAME):
+                break
+            files.close(descriptor)
+        lock = cls(files, descriptor)
+        lock._introduce(version)
+        return lock
+
+    def _introduce(self, version: str) -> None:
+        holder = Holder(os.getpid(), socket.gethostname(), timestamp(), version)
+        text = msgspec.json.encode(holder).ljust(_HOLDER_WIDTH - 1) + b"\n"
+        self.note_durable(0, 0)
+        self._tell(text, _DURABLE_WIDTH)
+
+    def note_durable(self, inode: int, size: int) -> None:
+        """Tell readers that ``size`` bytes of the journal file ``inode`` are durable."""
+        record = b'{"inode":%d,"size":%d,"sum":"%s"}' % (
+            inode,
+            size,
+            Durable.checksum(inode, size).encode(),
+        )
+        self._tell(record.ljust(_DURABLE_WIDTH - 1) + b"\n", 0)
+
+    def _tell(self, text: bytes, offset: int) -> None:
+        # What stands in the file only informs and saves readers a sync. A full disk must not keep
+        # anybody from opening or appending.
+        with suppress(OSError):
+            self._files.write_at(self._descriptor, text, offset)
+
+    def check_ours(self) -> None:
+        """Raise ``UsageError`` in a process that was forked from the holder."""
+        if self._owner != os.getpid():
+            raise UsageError(
+                "This session was opened before a fork and belongs to the parent process: "
+                "open it anew in the child."
+            )
+
+    def release(self) -> None:
+        """Let go. Closing the descriptor is what frees the lock."""
+        if self._descriptor >= 0 and self._owner == os.getpid():
+            self._files.close(self._descriptor)
+        self._descriptor = -1
+        _held.discard(self)
+
+    def _leave_to_parent(self) -> None:
+        # A child that kept the descriptor open would keep the lock after the parent's death.
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+_held: WeakSet[Lock] = WeakSet()
+
+
+def _drop_all_in_child() -> None:
+    for lock in list(_held):
+        lock._leave_to_parent()  # noqa: SLF001  same module
+
+
+os.register_at_fork(after_in_child=_drop_all_in_child)
+
+
+def probe(files: Files, folder: Path) -> Holder | None:
+    """Return who holds the session's lock, ``None`` if nobody does.
+
+    Takes a shared lock for an instant; writers are patient enough not to notice.
+    """
+    try:
+        descriptor = files.open_read(folder / LOCK_NAME)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _read_holder(files, descriptor)
+    finally:
+        files.close(descriptor)
+    return None
+
+
+def read_durable(files: Files, descriptor: int) -> Durable | None:
+    """Read how far the journal is durable from an open lock file; ``None`` if it does not say."""
+    try:
+        durable = msgspec.json.decode(files.read_at(descriptor, _DURABLE_WIDTH, 0), type=Durable)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return durable if durable.sum == Durable.checksum(durable.inode, durable.size) else None
+
+
+def _read_holder(files: Files, descriptor: int) -> Holder:
+    text = files.read_at(descriptor, _HOLDER_WIDTH, _DURABLE_WIDTH)
+    try:
+        return msgspec.json.decode(text, type=Holder)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return Holder()
+
+
+def _same_file(files: Files, descriptor: int, path: Path) -> bool:
+    try:
+        there = files.status_of(path)
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(there, files.status(descriptor))

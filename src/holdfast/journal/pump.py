@@ -1,0 +1,64 @@
+"""A thread that does what nobody waits for: entries submitted, streamed text, retries.
+
+It starts when there is something to do, sleeps until the next thing is due, and ends after a
+second of idleness, so that a program with a thousand quiet sessions has no thread for them.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LINGER_SECONDS = 1.0
+
+
+class Pump:
+    """Calls ``work`` in a thread of its own.
+
+    Contract of ``work``: does what is due, returns the seconds until it wants to be called again,
+    ``None`` if there is nothing to do until ``wake`` is called. It raises nothing.
+    """
+
+    def __init__(self, work: Callable[[], float | None]) -> None:
+        self._work = work
+        self._condition = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._awake = False
+        self._stopped = False
+
+    def wake(self) -> None:
+        """Have ``work`` called soon."""
+        if self._awake:  # unlocked on purpose: the common case of a burst
+            return
+        with self._condition:
+            self._awake = True
+            if self._stopped:
+                return
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="holdfast", daemon=True)
+                self._thread.start()
+            else:
+                self._condition.notify()
+
+    def stop(self) -> None:
+        """End the thread and wait for it."""
+        with self._condition:
+            self._stopped = True
+            self._condition.notify()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _run(self) -> None:
+        while True:
+            self._awake = False  # before work looks: what comes after must wake it again
+            delay = self._work()
+            with self._condition:
+                if not self._awake and not self._stopped:
+                    self._condition.wait(_LINGER_SECONDS if delay is None else delay)
+                if self._stopped or (delay is None and not self._awake):
+                    self._thread = None
+                    return

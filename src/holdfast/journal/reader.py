@@ -1,0 +1,370 @@
+"""Reading a journal: lines forward, backward, by number; and what of it is damaged.
+
+A ``Journal`` is a consistent view: it holds its files open and reads up to a fixed end, so that a
+writer, a compaction or a deletion beside it changes nothing. Files are read in blocks; a block is
+always parsed forward, because a line can only be checked against the one before it.
+
+Damage never stops a reader. What cannot be read comes out as ``Damage`` in its place, and reading
+goes on behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from holdfast.errors import DamagedJournal
+from holdfast.journal.format import (
+    LONGEST_LINE_BYTES,
+    SEQ_START,
+    chain_after,
+    parse,
+    salvage,
+    stored_sum,
+)
+from holdfast.model.entry import Entry, Header
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import Self
+
+    from holdfast.journal.files import Files
+
+JOURNAL_NAME = "journal.jsonl"
+_BLOCK_BYTES = 256 * 1024
+_FIRST_LOOK_BYTES = 4096
+_LONGEST_SETTER_BYTES = 2048  # longest gap line, or header of a continuation
+_CHAIN_SETTER = re.compile(rb'"type":"(?:gap|header)"')
+
+
+def segment_name(number: int) -> str:
+    """Return the name of the ``number``-th journal file of a session."""
+    return JOURNAL_NAME if number == 1 else f"journal.{number}.jsonl"
+
+
+class Damage(Struct, frozen=True):
+    """A stretch of bytes that could not be read as entries.
+
+    ``kind`` is unreadable (not JSON, or not an entry), out of order (a line whose number cannot be
+    right), or too long. ``before`` and ``after`` are the numbers of the entries around it.
+    """
+
+    segment: int
+    offset: int
+    length: int
+    kind: str
+    before: int | None = None
+    after: int | None = None
+
+
+Record = Entry | Damage
+
+
+class Block(Struct, frozen=True):
+    """Whole lines of one file, parsed. ``end`` is the offset behind the last one."""
+
+    segment: int
+    start: int
+    end: int
+    records: list[Record]
+
+
+class Segment:
+    """One open journal file, read up to ``end``."""
+
+    def __init__(self, files: Files, path: Path, number: int) -> None:
+        self.files = files
+        self.path = path
+        self.is_first = number == 1
+        self.number = number
+        self.descriptor = files.open_read(path)
+        status = files.status(self.descriptor)
+        self.inode = status.st_ino
+        self.size = status.st_size
+        self.end = self.size
+
+    def read(self, start: int, end: int) -> bytes:
+        """Return the bytes from ``start`` to ``end``."""
+        return self.files.read_at(self.descriptor, end - start, start)
+
+    def header(self) -> Entry | None:
+        """Return the file's first line if it is a header that can be read."""
+        size = _FIRST_LOOK_BYTES
+        while True:
+            data = self.read(0, min(size, self.size))
+            newline = data.find(b"\n")
+            if newline >= 0 or size >= min(self.size, LONGEST_LINE_BYTES):
+                break
+            size *= 16
+        entry = parse(data if newline < 0 else data[:newline], b"", 0, self.number)
+        return entry if entry is not None and isinstance(entry.body, Header) else None
+
+    def first_seq(self) -> int:
+        """Return the number above which this file has the entries."""
+        if self.is_first:
+            return -1
+        header = self.header()
+        if header is not None:
+            return header.seq
+        found = self._line_after(0, self.end)
+        return found[1] - 1 if found else -1
+
+    def block_before(self, end: int) -> Block:
+        """Parse whole lines that end at ``end``, about a quarter of a megabyte of them."""
+        size = _BLOCK_BYTES
+        while True:
+            start = max(0, end - size)
+            data = self.read(start, end)
+            if start == 0:
+                return self._parse_block(data, 0)
+            # The last byte is the newline that ends the block itself.
+            newline = data.find(b"\n", 0, len(data) - 1)
+            if newline >= 0:
+                return self._parse_block(data[newline + 1 :], start + newline + 1)
+            size *= 4
+
+    def forward(self, start: int) -> Iterator[Block]:
+        """Parse block after block, from the line that starts at ``start`` to the end."""
+        while start < self.end:
+            size = _BLOCK_BYTES
+            while True:
+                stop = min(self.end, start + size)
+                data = self.read(start, stop)
+                cut = len(data) if stop == self.end else data.rfind(b"\n") + 1
+                if cut > 0:
+                    break
+                size *= 4
+            yield self._parse_block(data[:cut], start)
+            start += cut
+
+    def chain_at(self, offset: int) -> bytes | None:
+        """Return the sum that the line starting at ``offset`` is chained to."""
+        if offset == 0:
+            return b""
+        tail = self.read(max(0, offset - _LONGEST_SETTER_BYTES), offset - 1)
+        line = tail.rpartition(b"\n")[2]
+        entry = parse(line, None, 0, self.number) if _CHAIN_SETTER.search(line) else None
+        return stored_sum(tail) if entry is None else chain_after(entry)
+
+    def _parse_block(self, data: bytes, start: int) -> Block:
+        previous = self.chain_at(start)
+        records: list[Record] = []
+        offset = start
+        lines = data.split(b"\n")
+        if not lines[-1]:
+            lines.pop()
+        for line in lines:
+            entry = parse(line, previous, offset, self.number) if line else None
+            if entry is not None:
+                records.append(entry)
+                previous = chain_after(entry)
+            elif line:  # a blank line is an editor's doing and stands for nothing
+                records += self._salvaged(line, previous, offset)
+                previous = stored_sum(line)
+            offset += len(line) + 1
+        if start == 0 and not self.is_first and records and _is_header(records[0]):
+            del records[0]  # it only repeats the number of the entry that it continues
+        return Block(self.number, start, start + len(data), in_order(records))
+
+    def _salvaged(self, line: bytes, previous: bytes | None, offset: int) -> list[Record]:
+        """Return the entries inside a line that cannot be read whole, and the damage around."""
+        if len(line) > LONGEST_LINE_BYTES:
+            return [Damage(self.number, offset, len(line), "too long")]
+        records: list[Record] = []
+        done = 0
+        for start, piece in salvage(line):
+            entry = parse(piece, previous if start == done else None, offset + start, self.number)
+            if entry is None:
+                continue
+            if start > done:
+                records.append(Damage(self.number, offset + done, start - done, "unreadable"))
+            records.append(entry)
+            previous = chain_after(entry)
+            done = start + len(piece)
+        if done < len(line) or not records:
+            records.append(Damage(self.number, offset + done, len(line) - done, "unreadable"))
+        return records
+
+    def offset_of(self, seq: int) -> int:
+        """Return the start of a line at or before the one numbered ``seq``, by bisection."""
+        low, high = 0, self.end
+        while high - low > _BLOCK_BYTES:
+            middle = (low + high) // 2
+            found = self._line_after(middle, high)
+            if found is None or found[1] > seq:
+                high = middle
+            else:
+                low = found[0]
+        return low
+
+    def _line_after(self, offset: int, limit: int) -> tuple[int, int] | None:
+        """Return offset and number of the first readable line that starts after ``offset``."""
+        position = offset
+        carry = b""
+        while position < limit:
+            data = carry + self.read(position, min(position + _BLOCK_BYTES, limit))
+            base = position - len(carry)
+            newline = data.find(b"\n")
+            while newline >= 0:
+                match = SEQ_START.match(data, newline + 1)
+                if match is not None:
+                    return base + newline + 1, int(match[1])
+                newline = data.find(b"\n", newline + 1)
+            position += _BLOCK_BYTES
+            carry = data[-32:]
+        return None
+
+    def close(self) -> None:
+        """Close the file."""
+        self.files.close(self.descriptor)
+
+
+def _is_header(record: Record) -> bool:
+    return isinstance(record, Entry) and isinstance(record.body, Header)
+
+
+def in_order(records: list[Record]) -> list[Record]:
+    """Turn lines whose number cannot be right into damage.
+
+    Numbers rise from line to line. Where one does not, the line that is not verified gives way:
+    its number may be what was altered.
+    """
+    last = -1
+    for record in records:
+        if not isinstance(record, Entry) or record.seq <= last:
+            break
+        last = record.seq
+    else:
+        return records
+    kept: list[Record] = []
+    entries: list[tuple[int, Entry]] = []  # with their places in kept
+    for record in records:
+        if isinstance(record, Entry):
+            while record.status == "ok" and entries and entries[-1][1].seq >= record.seq:
+                place, wrong = entries.pop()
+                kept[place] = _misnumbered(wrong)
+            if entries and entries[-1][1].seq >= record.seq:
+                kept.append(_misnumbered(record))
+                continue
+            entries.append((len(kept), record))
+        kept.append(record)
+    return kept
+
+
+def _misnumbered(entry: Entry) -> Damage:
+    return Damage(entry.segment, entry.offset, len(entry.line), "out of order")
+
+
+class Journal:
+    """All journal files of a session, as one sequence of records."""
+
+    def __init__(self, files: Files, folder: Path) -> None:
+        """Open the files of ``folder``.
+
+        Raises:
+            FileNotFoundError: there is no journal.
+            DamagedJournal: nothing in it can be read; it was left as it is.
+        """
+        self.files = files
+        self.folder = folder
+        self.segments: list[Segment] = []
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            self._open(files, folder)
+            undo.pop_all()
+
+    def _open(self, files: Files, folder: Path) -> None:
+        first = Segment(files, folder / JOURNAL_NAME, 1)
+        self.segments.append(first)
+        self.header = first.header()
+        if self.header is not None and isinstance(self.header.body, Header):
+            # A compaction merged this many files into the first: it counts as the last of them.
+            first.number = self.header.body.holds
+        number = first.number + 1
+        while True:
+            try:
+                segment = Segment(files, folder / segment_name(number), number)
+            except FileNotFoundError:
+                return
+            self.segments.append(segment)
+            self._limit_earlier(segment)
+            number += 1
+
+    def _limit_earlier(self, segment: Segment) -> None:
+        """Ignore what stands in earlier files behind the entry that ``segment`` continues."""
+        last = segment.first_seq()
+        for earlier in self.segments[:-1]:
+            earlier.end = self._end_of(earlier, last)
+
+    def _end_of(self, segment: Segment, seq: int) -> int:
+        """Return the offset behind the last line numbered up to ``seq``."""
+        for block in segment.forward(segment.offset_of(seq)):
+            for record in block.records:
+                if isinstance(record, Entry) and record.seq > seq:
+                    return record.offset
+        return segment.end
+
+    def __enter__(self) -> Self:
+        """Return the journal."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the files."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the files."""
+        for segment in self.segments:
+            segment.close()
+        self.segments = []
+
+    @property
+    def last(self) -> Segment:
+        """The file that is appended to."""
+        return self.segments[-1]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that count, over all files."""
+        return sum(segment.end for segment in self.segments)
+
+    def check_readable(self) -> None:
+        """Raise ``DamagedJournal`` if not one entry can be read."""
+        if self.header is None and not any(isinstance(record, Entry) for record in self.records()):
+            path = self.segments[0].path
+            raise DamagedJournal(path, 0, "not a journal" if self.size_bytes else "empty")
+
+    def blocks_backward(self, seq: int | None = None) -> Iterator[Block]:
+        """Yield blocks from the end, or from entry ``seq``, back to the beginning."""
+        for segment in reversed(self.segments):
+            end = segment.end
+            if seq is not None:
+                if seq <= segment.first_seq():
+                    continue
+                end, seq = self._end_of(segment, seq), None
+            while end > 0:
+                block = segment.block_before(end)
+                yield block
+                end = block.start
+
+    def records(self, after: int = -1) -> Iterator[Record]:
+        """Yield entries numbered above ``after``, and the damage between them, in order."""
+        for segment in self.segments:
+            for block in segment.forward(segment.offset_of(after)):
+                for record in block.records:
+                    if isinstance(record, Damage):
+                        yield record
+                    elif record.seq > after:
+                        after = record.seq
+                        yield record
+
+    def find(self, seq: int) -> Entry | None:
+        """Return the entry numbered ``seq``, ``None`` if it cannot be read."""
+        for record in self.records(seq - 1):
+            if isinstance(record, Entry):
+                return record if record.seq == seq else None
+        return None

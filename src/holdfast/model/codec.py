@@ -1,0 +1,249 @@
+"""JSON to values and back, faithful to what it does not understand.
+
+Two speeds. The fast one is msgspec with strict structs: anything unknown makes it fail. Only then
+comes the slow one, which takes the object apart by hand and keeps every unknown field in ``extra``
+and every unknown part or type whole. So the common line is decoded at full speed and the strange
+one without loss.
+
+What counts as JSON is decided by the standard library, the second opinion: msgspec refuses lone
+surrogates, NaN and very large numbers, all of which other programs write.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, cast, get_args, get_origin
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast.errors import UsageError
+from holdfast.model.entry import BODIES, ENVELOPE, TYPES, Body, Meta, Unknown
+from holdfast.model.message import EXTRA_NAME, AnyPart, Part, UnknownPart, Value
+
+_ENCODER = msgspec.json.Encoder()
+_ANYTHING = msgspec.json.Decoder()
+_DECODERS = {
+    name: msgspec.json.Decoder(struct) for name, struct in BODIES.items() if struct is not Meta
+}
+_PARTS = {
+    cast("str", part.__struct_config__.tag): part
+    for part in get_args(AnyPart)
+    if part is not UnknownPart
+}
+_FIELDS = {
+    struct: msgspec.structs.fields(struct) for struct in [*_PARTS.values(), *BODIES.values()]
+}
+_EMPTY_KEY = re.compile(rb'""\s*:')
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONGEST_INT = 4000  # digits; CPython refuses to convert more than 4,300
+
+
+def loads(data: bytes) -> Any:
+    """Decode any JSON text.
+
+    Numbers that Python cannot hold are kept as ``msgspec.Raw``, so that they are written back as
+    they were.
+
+    Raises:
+        ValueError: not JSON (bad UTF-8 included).
+        RecursionError: nested deeper than this interpreter can follow.
+    """
+    try:
+        return _ANYTHING.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return json.loads(data.decode(), parse_int=_whole_number, parse_float=_real_number)
+
+
+def _whole_number(digits: str) -> int | Raw:
+    return int(digits) if len(digits) <= _LONGEST_INT else Raw(digits.encode())
+
+
+def _real_number(digits: str) -> float | Raw:
+    number = float(digits)
+    return number if math.isfinite(number) else Raw(digits.encode())
+
+
+def dumps(value: Any) -> bytes:
+    """Encode plain JSON values compactly; a lone surrogate becomes its escape."""
+    try:
+        return _ENCODER.encode(value)
+    except UnicodeEncodeError:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
+
+
+def type_of(body: Body) -> str:
+    """Return the ``type`` that stands on a body's line."""
+    return body.type if isinstance(body, Unknown) else TYPES[type(body)]
+
+
+def decode_body(type_name: str, data: bytes) -> Body:
+    """Decode a line's own fields, ``data`` being a JSON object without the envelope.
+
+    Raises:
+        ValueError: not a JSON object.
+        RecursionError: nested too deep.
+    """
+    decoder = _DECODERS.get(type_name)
+    if decoder is not None and not (b'""' in data and _EMPTY_KEY.search(data)):
+        try:
+            return cast("Body", decoder.decode(data))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass  # something unknown is in it: the slow way keeps it
+    return revive_body(type_name, loads(data))
+
+
+def revive_body(type_name: str, fields: object) -> Body:
+    """Make a body from a decoded JSON object, keeping what this version does not know."""
+    if not isinstance(fields, dict):
+        raise ValueError("not a JSON object")
+    if type_name == "meta":
+        return Meta(fields=fields)
+    struct = BODIES.get(type_name)
+    if struct is not None:
+        try:
+            return cast("Body", _revive(struct, fields))
+        except msgspec.ValidationError:
+            pass  # a known name with a shape of its own: not ours to reject
+    return Unknown(type=type_name, fields=fields)
+
+
+def _revive(struct: type[Struct], fields: dict[str, Any]) -> Struct:
+    rest = dict(fields)
+    if issubclass(struct, Part):
+        rest.pop("type", None)
+    known = {
+        field.name: _revive_as(field.type, rest.pop(field.encode_name))
+        for field in _FIELDS.get(struct) or msgspec.structs.fields(struct)
+        if field.encode_name in rest and field.encode_name != EXTRA_NAME
+    }
+    try:
+        return struct(**known, extra=rest)
+    except TypeError as error:  # a required field is missing
+        raise msgspec.ValidationError(str(error)) from error
+
+
+def _revive_as(wanted: Any, value: Any) -> Any:
+    if get_origin(wanted) is list and isinstance(value, list):
+        (item,) = get_args(wanted)
+        if item == AnyPart:
+            return [_revive_part(part) for part in value]
+        return [_revive_as(item, each) for each in value]
+    if isinstance(value, dict):
+        for choice in (wanted, *get_args(wanted)):
+            if isinstance(choice, type) and issubclass(choice, Value):
+                return _revive(choice, value)
+    return msgspec.convert(value, wanted)
+
+
+def _revive_part(fields: Any) -> Part:
+    if not isinstance(fields, dict):
+        raise msgspec.ValidationError("a part must be a JSON object")
+    name = fields.get("type")
+    struct = _PARTS.get(name) if isinstance(name, str) else None
+    if struct is not None:
+        try:
+            return cast("Part", _revive(struct, fields))
+        except msgspec.ValidationError:
+            pass  # as above
+    return UnknownPart(fields=fields)
+
+
+def encode_body(body: Body) -> tuple[bytes, Body]:
+    """Encode a body, and return with the bytes the body that a reader will make of them.
+
+    What is written is read back at once and compared: nothing that could not be restored ever
+    reaches a journal, and what is kept in memory shares nothing with the caller's own objects.
+
+    Raises:
+        UsageError: the body cannot be stored faithfully; says what is wrong.
+    """
+    try:
+        type_name = type_of(body)
+    except KeyError:
+        raise UsageError(
+            f"{type(body).__name__} cannot be stored: append a message such as "
+            "holdfast.user('…'), another entry body, or a list of them."
+        ) from None
+    try:
+        data = _encode(body)
+        again = decode_body(type_name, data)
+        if again != body:
+            data = dumps(_faithful(plain(body), type_name))
+            again = decode_body(type_name, data)
+    except RecursionError:
+        raise UsageError(f"This {type_name} is nested too deep to be stored.") from None
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"This {type_name} cannot be stored as JSON: {error}.") from None
+    if type(again) is not type(body) or (_has_unknown(again) and not _has_unknown(body)):
+        raise UsageError(f"This {type_name} has a field that is missing or of the wrong type.")
+    _check_names(again)
+    return data, again
+
+
+def _check_names(body: Body) -> None:
+    names = body.fields or {} if isinstance(body, Meta | Unknown) else body.extra
+    for name in ENVELOPE:
+        if name in names:
+            raise UsageError(f"The field name {name!r} is the journal's own; use another one.")
+
+
+def _encode(body: Body) -> bytes:
+    if isinstance(body, Value) and not _has_unknown(body):
+        try:
+            return _ENCODER.encode(body)
+        except UnicodeEncodeError:
+            pass  # a lone surrogate
+    return dumps(plain(body))
+
+
+def _has_unknown(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(_has_unknown(item) for item in value)
+    if not isinstance(value, Value):
+        return False
+    if value.extra or isinstance(value, UnknownPart):
+        return True
+    return any(
+        _has_unknown(item) for item in msgspec.structs.astuple(value) if isinstance(item, list)
+    )
+
+
+def plain(value: Any) -> Any:
+    """Return a value as plain JSON data, unknown fields put back where they were."""
+    if isinstance(value, UnknownPart | Meta | Unknown):
+        return plain(value.fields)
+    if isinstance(value, Value):
+        fields = {
+            field.encode_name: plain(item)
+            for field in msgspec.structs.fields(value)
+            if (item := getattr(value, field.name)) != field.default or field.required
+        }
+        fields.pop(EXTRA_NAME, None)
+        if isinstance(value, Part):
+            fields = {"type": value.__struct_config__.tag, **fields}
+        return {**fields, **value.extra}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return value
+
+
+def _faithful(value: Any, where: str) -> Any:
+    """Return ``value`` if JSON can hold it, else say where it cannot."""
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise UsageError(f"{where} has a key that is not a string: {key!r}.")
+        return {key: _faithful(item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, list):
+        return [_faithful(item, f"{where}[{number}]") for number, item in enumerate(value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"{where} is {value}, which JSON cannot hold; use null or a string.")
+    if value is None or isinstance(value, str | int | float | Raw):
+        return value
+    raise UsageError(f"{where} is a {type(value).__name__}, which JSON cannot hold.")

@@ -1,0 +1,261 @@
+"""What a journal line says: an envelope (number, time, parent) and a body, one struct for a type.
+
+Bodies are pure values that anybody may make; the envelope is the journal's. ``BODIES`` is the
+table of known types. A type that is not in it becomes ``Unknown`` and is kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from holdfast.model.message import AnyPart, Message, Value
+
+FORMAT = 1
+ENVELOPE = ("seq", "at", "parent", "id", "batch", "type", "sum")
+"""Field names that belong to the envelope; no body may use them."""
+
+
+class Continues(Value, frozen=True):
+    """The last acknowledged entry of the file before: number and checksum."""
+
+    seq: int
+    sum: str
+
+
+class ForkedFrom(Value, frozen=True):
+    """The session a fork was made from, and the entry it was made at."""
+
+    session: str
+    seq: int | None
+
+
+class Header(Value, frozen=True):
+    """First line of a file.
+
+    ``continues`` makes it a continuation. ``holds`` counts the journal files that a compaction
+    merged into this one: continuation files up to that number are left-overs and do not count.
+    ``chain``, in a rewritten file, is the checksum that the next line was computed from.
+    """
+
+    format: int
+    session: str
+    uid: str
+    key: str | None = None
+    forked_from: ForkedFrom | None = None
+    continues: Continues | None = None
+    holds: int = 1
+    chain: str | None = None
+
+
+class Writer(Value, frozen=True):
+    """Who writes from here on: goes with the first append after an opening."""
+
+    pid: int
+    host: str
+    version: str
+
+
+class Meta(Struct, frozen=True):
+    """Facts about the session. Merged field by field: a later one wins, others stay."""
+
+    fields: dict[str, Any]
+
+
+class Tool(Value, frozen=True):
+    """A tool with effects is about to run: durable before it does."""
+
+    call_id: str
+    name: str
+    state: str
+    effect: str
+    process: Any = None
+
+
+class Usage(Value, frozen=True):
+    """What one request cost. ``cost_usd`` is ``None`` where no price is known."""
+
+    input: int
+    output: int
+    cost_usd: float | None
+    cache_read: int = 0
+    cache_write: int = 0
+    model: str | None = None
+
+
+class Turn(Value, frozen=True):
+    """A turn started, waits, or came to an end (completed, cancelled, failed)."""
+
+    state: str
+    cause: str | None = None
+
+
+class Checkpoint(Value, frozen=True):
+    """The context is ``summary`` and this branch's messages from ``keep_from`` on."""
+
+    summary: list[Message]
+    keep_from: int
+    tokens: int | None = None
+
+
+class Head(Value, frozen=True):
+    """The branch goes on from entry ``to`` (``None``: from the very beginning)."""
+
+    to: int | None
+
+
+class Queued(Value, frozen=True):
+    """A prompt that waits its turn. ``replaces`` edits an earlier one; no content removes it."""
+
+    content: list[AnyPart]
+    replaces: int | None = None
+
+
+class Approval(Value, frozen=True):
+    """A decision about one tool call, bound to its arguments by their hash."""
+
+    call_id: str
+    arguments_sha256: str
+    decision: str
+    rule: str | None = None
+
+
+class Label(Value, frozen=True):
+    """A bookmark: ``name`` points at entry ``to``; ``None`` removes it."""
+
+    name: str
+    to: int | None
+
+
+class Custom(Value, frozen=True):
+    """An ``event`` line: opaque data of a viewer, tunnel, extension or framework."""
+
+    name: str
+    data: Any = None
+    complete: bool | None = None
+
+
+class Mark(Value, frozen=True):
+    """The whole state so far, so that opening needs no line before it."""
+
+    state: dict[str, Any]
+
+
+class Gap(Value, frozen=True):
+    """Lines lost to damage or left out by a rewrite.
+
+    ``reason`` is damage (noted where writing went on; ``segment``, ``offset`` and ``length`` say
+    where it is) or omission (in a rewritten file, in the place of the lines left out). ``before``
+    and ``after`` are the sequence numbers around the hole. ``chain``, where given, is the checksum
+    that the next line was computed from, empty if it is not known.
+    """
+
+    reason: str
+    segment: int
+    offset: int
+    length: int
+    before: int | None
+    after: int | None
+    chain: str | None = None
+
+
+class Unknown(Struct, frozen=True):
+    """A line of a type that this version does not know, or cannot take apart; kept whole.
+
+    ``fields`` is ``None`` where the line could not even be decoded (nested too deep); then only
+    the bytes are kept.
+    """
+
+    type: str
+    fields: dict[str, Any] | None
+
+    @property
+    def must(self) -> bool:
+        """Whether a reader that does not understand this line must not write after it."""
+        return self.fields is not None and self.fields.get("must") is True
+
+
+Body = (
+    Header
+    | Writer
+    | Meta
+    | Message
+    | Tool
+    | Usage
+    | Turn
+    | Checkpoint
+    | Head
+    | Queued
+    | Approval
+    | Label
+    | Custom
+    | Mark
+    | Gap
+    | Unknown
+)
+
+BODIES: dict[str, type[Struct]] = {
+    "header": Header,
+    "writer": Writer,
+    "meta": Meta,
+    "message": Message,
+    "tool": Tool,
+    "usage": Usage,
+    "turn": Turn,
+    "checkpoint": Checkpoint,
+    "head": Head,
+    "queued": Queued,
+    "approval": Approval,
+    "label": Label,
+    "event": Custom,
+    "mark": Mark,
+    "gap": Gap,
+}
+TYPES: dict[type[Struct], str] = {struct: name for name, struct in BODIES.items()}
+
+TREE = frozenset({"message", "checkpoint", "tool", "turn", "approval"})
+"""Types that have a parent and move the head."""
+
+NO_PARENT_FIELD = -1
+"""``Entry.parent`` of a line without the field; such a line hangs on the nearest one before it."""
+
+Status = Literal["ok", "edited", "unverified"]
+
+
+class Entry(Struct, frozen=True):
+    """One durable line of a journal.
+
+    ``status`` is ``edited`` if the line's checksum does not fit, ``unverified`` if that could not
+    be told because the line before it is damaged. ``line`` has the exact bytes without newline.
+    """
+
+    seq: int
+    at: str
+    type: str
+    body: Body
+    parent: int | None = NO_PARENT_FIELD
+    id: str | None = None
+    batch: tuple[int, int] | None = None
+    status: Status = "ok"
+    line: bytes = b""
+    offset: int = 0
+    segment: int = 1
+
+    @property
+    def position(self) -> Position:
+        """Where the entry is."""
+        return Position(seq=self.seq, offset=self.offset, segment=self.segment)
+
+    @property
+    def sum(self) -> bytes:
+        """The checksum stored at the end of the line."""
+        return self.line[-10:-2]
+
+
+class Position(Struct, frozen=True):
+    """Where a durable entry is: its number, and the byte at which it starts in its file."""
+
+    seq: int
+    offset: int
+    segment: int = 1

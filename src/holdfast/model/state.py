@@ -1,0 +1,70 @@
+"""What a session has come to: the values that the fold produces. Pure data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct, field
+
+
+class ModelTotals(Struct, frozen=True, omit_defaults=True):
+    """Token counts and cost of all requests to one model.
+
+    ``cost_usd`` adds up the requests whose price was known; ``unpriced`` counts the others.
+    """
+
+    requests: int = 0
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cost_usd: float = 0.0
+    unpriced: int = 0
+
+
+class Totals(ModelTotals, frozen=True, omit_defaults=True):
+    """Token counts and cost of a whole session, and the same for each model."""
+
+    models: dict[str, ModelTotals] = field(default_factory=dict)
+
+
+class OpenTurn(Struct, frozen=True, omit_defaults=True):
+    """The last turn and how it stands."""
+
+    seq: int
+    state: str
+    cause: str | None = None
+
+
+class State(Struct, omit_defaults=True):
+    """The session-wide state after entry ``seq``.
+
+    Treated as immutable once the fold has returned it: the fold replaces containers, never changes
+    them in place, so a snapshot can be read by any thread. ``queue`` names the entries of waiting
+    prompts, ``gaps`` the damaged stretches already noted (file number, offset, length).
+    """
+
+    seq: int = -1
+    head: int | None = None
+    started: str = ""
+    updated: str = ""
+    meta: dict[str, Any] = field(default_factory=dict)
+    first_text: str | None = None
+    messages: int = 0
+    totals: Totals = field(default_factory=Totals)
+    turn: OpenTurn | None = None
+    queue: list[int] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+    gaps: list[tuple[int, int, int]] = field(default_factory=list)
+    unsupported: str | None = None
+
+    @property
+    def title(self) -> str | None:
+        """The title that was given, else the first user text."""
+        given = self.meta.get("title")
+        return given if isinstance(given, str) and given else self.first_text
+
+    @property
+    def turn_is_open(self) -> bool:
+        """Whether a turn started (or waits for an approval) and has not ended."""
+        return self.turn is not None and self.turn.state in ("started", "waiting")

@@ -1,0 +1,16 @@
+"""Sessions over journals: what a session is, where it is kept, how it is found again.
+
+contract   what every backend offers, and the values it hands out
+local      sessions as folders of files
+session    one open session: append, stream, history, follow
+fold       entries to state, the only place that knows what an entry means
+branch     the messages of the current branch, read from the end
+streams    text that is being streamed, and what a crash left of it
+follower   entries and live text as they come, across processes and compactions
+rewrite    copies of a journal with lines left out: compaction and fork
+blobs      payloads too large for a line
+index      the cache behind listing; can be deleted at any time
+project    which project a folder belongs to
+trash      deletion that can be undone
+verify     what is wrong with a session, without changing it
+"""

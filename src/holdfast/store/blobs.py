@@ -1,0 +1,179 @@
+"""Payloads too large for a line: taken out before an entry is written, put back when it is read.
+
+A blob is named by its SHA-256, written before the entry that names it, and never changed. Only
+garbage collection removes one.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode, b64encode
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.model.codec import dumps, loads, plain
+from holdfast.model.entry import Checkpoint, Queued
+from holdfast.model.message import BlobRef, Message, Part, Text, Thinking, ToolResult
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.journal.files import Files
+
+BLOBS_NAME = "blobs"
+LARGEST_INLINE_BYTES = 256 * 1024
+_PREVIEW_CHARACTERS = 400
+
+# Which field of a part may be too large, and how it stands there.
+_PAYLOADS = {
+    "text": ("text", "text"),
+    "thinking": ("text", "text"),
+    "image": ("data", "base64"),
+    "file": ("data", "base64"),
+    "tool_call": ("arguments", "json"),
+    "opaque": ("data", "json"),
+}
+
+
+class Blobs:
+    """The blobs of one session folder."""
+
+    def __init__(self, files: Files, folder: Path) -> None:
+        self._files = files
+        self.folder = folder / BLOBS_NAME
+
+    def write(self, data: bytes) -> str:
+        """Store ``data`` durably and return its name."""
+        name = sha256(data).hexdigest()
+        if self._files.make_folder(self.folder):
+            self._files.sync_folder(self.folder.parent)
+        path = self.folder / name
+        try:
+            there = self._files.status_of(path).st_size == len(data)
+        except FileNotFoundError:
+            there = False
+        if there:
+            # It may have been written a moment ago by somebody who has not synced the folder yet.
+            self._files.sync_folder(self.folder)
+        else:
+            self._files.publish(path, data)
+        return name
+
+    def read(self, ref: BlobRef) -> bytes | None:
+        """Return a blob's bytes, ``None`` if it is missing or is not what its name says."""
+        try:
+            data = self._files.read_whole(self.folder / ref.sha256)
+        except OSError:
+            return None
+        return data if sha256(data).hexdigest() == ref.sha256 else None
+
+
+class Collected:
+    """Payloads taken out of bodies, to be written before the entries that name them."""
+
+    def __init__(self) -> None:
+        self.payloads: list[bytes] = []
+
+    def take_out(self, body: Any) -> Any:
+        """Return ``body`` with every large payload replaced by a reference to a blob."""
+        if isinstance(body, Message | Queued):
+            return _with_parts(body, self._taken_out)
+        if isinstance(body, Checkpoint):
+            summary = [self.take_out(message) for message in body.summary]
+            return msgspec.structs.replace(body, summary=summary)
+        return body
+
+    def _taken_out(self, part: Any) -> Any:
+        if isinstance(part, ToolResult):
+            return _with_parts(part, self._taken_out)
+        name, kind = _PAYLOADS.get(_tag(part), ("", ""))
+        payload = getattr(part, name, None) if part is not None and name else None
+        if payload is None or part.blob is not None:
+            return part
+        data, kind = _to_bytes(payload, kind)
+        if len(data) <= LARGEST_INLINE_BYTES:
+            return part
+        self.payloads.append(data)
+        ref = BlobRef(
+            sha256=sha256(data).hexdigest(),
+            size_bytes=len(data),
+            media_type=_media_type(part),
+            encoding=kind,
+            preview=payload[:_PREVIEW_CHARACTERS] if isinstance(part, Text | Thinking) else "",
+        )
+        return msgspec.structs.replace(part, **{name: None if kind == "json" else ""}, blob=ref)
+
+
+def put_back(body: Message, blobs: Blobs) -> Message:
+    """Return a message with every blob it names in its place; a missing one stays a reference."""
+    if not any(isinstance(part, ToolResult) or part.blob is not None for part in body.content):
+        return body
+
+    def restored(part: Any) -> Any:
+        if isinstance(part, ToolResult):
+            return _with_parts(part, restored)
+        data = blobs.read(part.blob) if part.blob is not None else None
+        if data is None:
+            return part
+        name, _ = _PAYLOADS.get(_tag(part), ("", ""))
+        if not name:
+            return part
+        payload = _from_bytes(data, part.blob.encoding)
+        return msgspec.structs.replace(part, **{name: payload}, blob=None)
+
+    restored_message: Message = _with_parts(body, restored)
+    return restored_message
+
+
+def references(body: Any) -> list[BlobRef]:
+    """Return the blobs that a body names."""
+    if isinstance(body, Checkpoint):
+        return [ref for message in body.summary for ref in references(message)]
+    if isinstance(body, Message | Queued | ToolResult):
+        return [ref for part in body.content for ref in references(part)]
+    return [body.blob] if isinstance(body, Part) and body.blob is not None else []
+
+
+def _with_parts(body: Any, change: Any) -> Any:
+    if not isinstance(body.content, list):
+        return body  # not valid; the codec will say so
+    return msgspec.structs.replace(body, content=[change(part) for part in body.content])
+
+
+def _tag(part: Any) -> str:
+    return str(part.__struct_config__.tag) if isinstance(part, Part) else ""
+
+
+def _media_type(part: Any) -> str:
+    given = getattr(part, "media_type", None)
+    if given is not None:
+        return str(given)
+    return "text/plain" if isinstance(part, Text | Thinking) else "application/json"
+
+
+def _to_bytes(payload: Any, kind: str) -> tuple[bytes, str]:
+    if kind == "json":
+        try:
+            return dumps(plain(payload)), kind
+        except (TypeError, ValueError, RecursionError):
+            return b"", kind  # cannot be stored at all; the codec will say so
+    if not isinstance(payload, str):
+        return b"", kind
+    if kind == "base64" and len(payload) > LARGEST_INLINE_BYTES:
+        try:
+            data = b64decode(payload, validate=True)
+        except binascii.Error:
+            data = b""
+        if b64encode(data).decode() == payload:
+            return data, kind
+    return payload.encode("utf-8", "surrogatepass"), "text"
+
+
+def _from_bytes(data: bytes, kind: str) -> Any:
+    if kind == "json":
+        return loads(data)
+    if kind == "base64":
+        return b64encode(data).decode()
+    return data.decode("utf-8", "surrogatepass")

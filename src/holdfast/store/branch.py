@@ -1,0 +1,127 @@
+"""The current branch: messages and checkpoints from the head back towards the root.
+
+Every tree entry names its parent, so the branch is a walk. The journal is read backwards in
+blocks, and only as far as somebody needs: to the effective checkpoint for the context, to the root
+for the whole conversation. A parent that cannot be read (damaged, or left out by a compaction)
+resolves to the nearest earlier message that can.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.model.entry import TREE, Checkpoint, Entry, Head
+from holdfast.model.message import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.journal.reader import Damage, Journal
+
+
+def walk(journal: Journal, head: int | None, noticed: list[Damage]) -> Iterator[Entry]:
+    """Yield the branch's entries from ``head`` to the root, newest first.
+
+    Damage met on the way is added to ``noticed``.
+    """
+    if head is None:
+        return
+    wanted: int | None = head
+    lost = False  # the wanted entry cannot be read: the nearest earlier message stands in
+    jumped = True
+    blocks = journal.blocks_backward(wanted)
+    while wanted is not None and (block := next(blocks, None)) is not None:
+        entries = [record for record in block.records if isinstance(record, Entry)]
+        if entries and entries[0].seq > wanted and not jumped:
+            blocks, jumped = journal.blocks_backward(wanted), True
+            continue
+        jumped = False
+        noticed += [record for record in block.records if not isinstance(record, Entry)]
+        for entry in reversed(entries):
+            if entry.seq > wanted:
+                continue  # of another branch, or of none
+            lost = lost or entry.seq < wanted
+            if isinstance(entry.body, Message) or (entry.type in TREE and not lost):
+                yield entry
+                if entry.parent is None:
+                    return
+                lost = not 0 <= entry.parent < entry.seq  # no parent field, or one that lies
+                wanted = entry.seq - 1 if lost else entry.parent
+            else:
+                lost = True
+
+
+class Branch:
+    """The part of the current branch that has been asked for, kept in step with appends."""
+
+    def __init__(self) -> None:
+        self._items: list[tuple[int, Message | Checkpoint]] | None = None
+        self._whole = False
+        self.virtual: list[Message] = []
+        """Messages that a read-only view shows and nobody has written."""
+
+    def forget(self) -> None:
+        """Drop everything; it will be read again when asked for."""
+        self._items, self._whole = None, False
+
+    def extend(self, entry: Entry) -> None:
+        """Follow one durable entry."""
+        if isinstance(entry.body, Head):
+            self.forget()
+        elif self._items is not None and isinstance(entry.body, Message | Checkpoint):
+            self._items.append((entry.seq, entry.body))
+
+    def load(
+        self, journal: Journal, head: int | None, noticed: list[Damage], *, whole: bool
+    ) -> None:
+        """Read what is missing: all of the branch, or as much as the context needs."""
+        if self._items is not None and (self._whole or not whole):
+            return
+        items: list[tuple[int, Message | Checkpoint]] = []
+        keep_from: int | None = None
+        for entry in walk(journal, head, noticed):
+            if keep_from is not None and entry.seq < keep_from and not whole:
+                break
+            if isinstance(entry.body, Message | Checkpoint):
+                items.append((entry.seq, entry.body))
+            if keep_from is None and isinstance(entry.body, Checkpoint):
+                keep_from = entry.body.keep_from
+        else:
+            whole = True
+        items.reverse()
+        self._items, self._whole = items, whole
+
+    def copy(self) -> Branch:
+        """Return a copy that later appends do not change."""
+        other = Branch()
+        other._items = None if self._items is None else list(self._items)
+        other._whole = self._whole
+        other.virtual = self.virtual
+        return other
+
+    @property
+    def numbered(self) -> list[tuple[int, Message]]:
+        """The branch's messages that are written, with their numbers, oldest first."""
+        return [(seq, body) for seq, body in self._items or [] if isinstance(body, Message)]
+
+    @property
+    def messages(self) -> list[Message]:
+        """The branch's messages, oldest first."""
+        return [message for _, message in self.numbered] + self.virtual
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """The checkpoint that counts: the last one on this branch."""
+        for _, body in reversed(self._items or []):
+            if isinstance(body, Checkpoint):
+                return body
+        return None
+
+    @property
+    def context(self) -> list[Message]:
+        """What a provider gets: the summary, then the messages that it does not cover."""
+        checkpoint = self.checkpoint
+        if checkpoint is None:
+            return self.messages
+        kept = [message for seq, message in self.numbered if seq >= checkpoint.keep_from]
+        return [*checkpoint.summary, *kept, *self.virtual]

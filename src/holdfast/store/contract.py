@@ -1,0 +1,131 @@
+"""What every backend offers, and the values it hands out.
+
+A program that is written against these names runs on local files and on a server alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct, field
+
+from holdfast.journal.reader import Damage
+from holdfast.journal.repair import SetAside
+from holdfast.model.message import Message
+from holdfast.model.state import Totals
+
+CLEAN, RUNNING, INTERRUPTED, DAMAGED = "clean", "running", "interrupted", "damaged"
+
+
+class Summary(Struct, frozen=True, omit_defaults=True):
+    """What a list shows of a session.
+
+    ``messages`` counts all that were recorded, branches included. ``state`` is clean, running (a
+    writer holds it in mid-turn), interrupted (a turn or stream began and did not end) or damaged
+    (``problem`` says how).
+    """
+
+    id: str
+    state: str = CLEAN
+    key: str | None = None
+    workspace: str | None = None
+    project: str | None = None
+    title: str | None = None
+    first_text: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    tags: list[Any] = field(default_factory=list)
+    messages: int = 0
+    totals: Totals = field(default_factory=Totals)
+    started: str = ""
+    updated: str = ""
+    size_bytes: int = 0
+    problem: str | None = None
+
+    @property
+    def cost_usd(self) -> float:
+        """What the requests cost whose price was known."""
+        return self.totals.cost_usd
+
+    @property
+    def message_count(self) -> int:
+        """The same as ``messages``."""
+        return self.messages
+
+
+class Recovery(Struct, frozen=True):
+    """What opening a session found and did.
+
+    ``set_aside`` was cut off the end and kept; ``damage`` stays where it is; ``interrupted`` are
+    the messages made from streams that nobody finished. ``edited`` and ``unverified`` count lines,
+    among those that were read, whose checksum does not fit or could not be checked.
+    """
+
+    set_aside: list[SetAside] = field(default_factory=list)
+    damage: list[Damage] = field(default_factory=list)
+    interrupted: list[Message] = field(default_factory=list)
+    edited: int = 0
+    unverified: int = 0
+    newline_added: bool = False
+    files: int = 1
+
+    @property
+    def clean(self) -> bool:
+        """Whether there was nothing to report."""
+        return self == Recovery()
+
+    def __str__(self) -> str:
+        """Return a sentence for each thing found, or ``nothing to recover``."""
+        said = [
+            f"{piece.size_bytes} bytes at offset {piece.offset} were a {piece.reason}: "
+            f"set aside in {piece.path}"
+            for piece in self.set_aside
+        ]
+        said += [
+            f"{piece.length} bytes at offset {piece.offset} are {piece.kind}: left as they are"
+            for piece in self.damage
+        ]
+        if self.interrupted:
+            said.append(f"{len(self.interrupted)} interrupted stream(s) were kept as messages")
+        if self.edited:
+            said.append(f"{self.edited} line(s) were changed after they were written")
+        if self.unverified:
+            said.append(f"{self.unverified} line(s) could not be verified")
+        if self.newline_added:
+            said.append("the last line had no newline and is kept")
+        if self.files > 1:
+            said.append(f"the journal goes on in {self.files} files after a failed sync")
+        return "; ".join(said) or "nothing to recover"
+
+
+class Problem(Struct, frozen=True):
+    """One thing that is wrong with a session on disk."""
+
+    kind: str
+    where: str
+    detail: str
+
+
+class Report(Struct, frozen=True):
+    """What a verification found. Nothing was changed."""
+
+    id: str
+    entries: int
+    messages: int
+    size_bytes: int
+    files: int
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything is as it was written."""
+        return not self.problems
+
+
+class Compaction(Struct, frozen=True):
+    """What a compaction did: sizes before and after, lines left out, where the old file is."""
+
+    before_bytes: int
+    after_bytes: int
+    lines_left_out: int
+    archive: str

@@ -1,0 +1,160 @@
+"""Entries to state: one pure function, used for what is appended and for what is opened.
+
+The state is session-wide and of bounded size. What depends on the branch (messages, the effective
+checkpoint) is not in it: it is walked from ``state.head`` when somebody asks (see ``branch``).
+
+A mark holds the whole state, so folding may start at any mark; folding over one sets the state to
+what it says. In an untouched journal that changes nothing; in a compacted one it restores what the
+lines left out had added.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from holdfast.model.entry import (
+    FORMAT,
+    TREE,
+    Entry,
+    Gap,
+    Head,
+    Header,
+    Label,
+    Mark,
+    Meta,
+    Queued,
+    Turn,
+    Unknown,
+    Usage,
+)
+from holdfast.model.message import Message
+from holdfast.model.state import ModelTotals, OpenTurn, State, Totals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_FIRST_TEXT_CHARACTERS = 200
+_AnyTotals = TypeVar("_AnyTotals", ModelTotals, Totals)
+
+
+def fold(entries: Iterable[Entry], state: State | None = None) -> State:
+    """Return the state after ``entries``, starting from ``state``, which is not changed."""
+    result = copy(state) if state is not None else State()
+    for entry in entries:
+        step = _STEPS.get(type(entry.body))
+        if step is not None:
+            step(result, entry, entry.body)
+        if entry.type in TREE and not isinstance(entry.body, Unknown):
+            result.head = entry.seq
+        result.seq = max(result.seq, entry.seq)
+        result.updated = entry.at
+    return result
+
+
+def mark_of(state: State) -> Mark:
+    """Return the mark that holds ``state``."""
+    return Mark(state=msgspec.to_builtins(state))
+
+
+def state_in(mark: Mark) -> State | None:
+    """Return the state that a mark holds; ``None`` if another version gave it another shape."""
+    try:
+        return msgspec.convert(mark.state, State)
+    except msgspec.ValidationError:
+        return None
+
+
+def _header(state: State, entry: Entry, body: Header) -> None:
+    state.started = entry.at
+    if body.format > FORMAT:
+        state.unsupported = f"format {body.format}"
+
+
+def _meta(state: State, _: Entry, body: Meta) -> None:
+    state.meta = {**state.meta, **body.fields}
+
+
+def _message(state: State, _: Entry, body: Message) -> None:
+    state.messages += 1
+    if state.first_text is None and body.role == "user":
+        text = " ".join(body.text.split())
+        state.first_text = text[:_FIRST_TEXT_CHARACTERS] or None
+    if body.queued in state.queue:
+        state.queue = [seq for seq in state.queue if seq != body.queued]
+
+
+def _usage(state: State, _: Entry, body: Usage) -> None:
+    models, model = state.totals.models, body.model or ""
+    models = {**models, model: _added(models.get(model, ModelTotals()), body)}
+    state.totals = msgspec.structs.replace(_added(state.totals, body), models=models)
+
+
+def _added(totals: _AnyTotals, usage: Usage) -> _AnyTotals:
+    return msgspec.structs.replace(
+        totals,
+        requests=totals.requests + 1,
+        input=totals.input + usage.input,
+        output=totals.output + usage.output,
+        cache_read=totals.cache_read + usage.cache_read,
+        cache_write=totals.cache_write + usage.cache_write,
+        cost_usd=totals.cost_usd + (usage.cost_usd or 0.0),
+        unpriced=totals.unpriced + (usage.cost_usd is None),
+    )
+
+
+def _turn(state: State, entry: Entry, body: Turn) -> None:
+    state.turn = OpenTurn(entry.seq, body.state, body.cause)
+
+
+def _head(state: State, _: Entry, body: Head) -> None:
+    state.head = body.to
+
+
+def _queued(state: State, entry: Entry, body: Queued) -> None:
+    queue = state.queue
+    if body.replaces is None:
+        state.queue = [*queue, entry.seq]
+    elif body.content:
+        state.queue = [entry.seq if seq == body.replaces else seq for seq in queue]
+    else:
+        state.queue = [seq for seq in queue if seq != body.replaces]
+
+
+def _label(state: State, _: Entry, body: Label) -> None:
+    labels = {name: to for name, to in state.labels.items() if name != body.name}
+    state.labels = labels if body.to is None else {**labels, body.name: body.to}
+
+
+def _gap(state: State, _: Entry, body: Gap) -> None:
+    if body.reason == "damage":
+        state.gaps = [*state.gaps, (body.segment, body.offset, body.length)]
+
+
+def _mark(state: State, _: Entry, body: Mark) -> None:
+    restored = state_in(body)
+    if restored is not None:
+        for name in State.__struct_fields__:
+            setattr(state, name, getattr(restored, name))
+
+
+def _unknown(state: State, _: Entry, body: Unknown) -> None:
+    if body.must:
+        state.unsupported = f"entries of type {body.type!r}"
+
+
+_STEPS: dict[type, Callable[[State, Entry, Any], None]] = {
+    Header: _header,
+    Meta: _meta,
+    Message: _message,
+    Usage: _usage,
+    Turn: _turn,
+    Head: _head,
+    Queued: _queued,
+    Label: _label,
+    Gap: _gap,
+    Mark: _mark,
+    Unknown: _unknown,
+}

@@ -1,0 +1,199 @@
+"""Entries and live text as they come, from this process or any other.
+
+A follower asks for nothing but files: it works beside a writer, after its death, across
+continuation files and compactions (it notices another inode or a shorter file, opens again and
+skips by number). It never delivers an entry that a power cut could still take back: what lies
+beyond the writer's durable offset it syncs itself first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from holdfast.journal.live import NOTHING_LIVE, read_live
+from holdfast.journal.lock import LOCK_NAME, read_durable
+from holdfast.journal.reader import Journal, segment_name
+from holdfast.journal.repair import examine, without_torn_end
+from holdfast.model.entry import Entry
+from holdfast.model.message import Message
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Self
+
+    from holdfast.journal.files import Files
+    from holdfast.model.event import Event
+
+_POLL_SECONDS = 0.05
+_MOST_AT_ONCE = 2000
+
+
+class Follower:
+    """An endless iterator over what is appended to a session; also an asynchronous one.
+
+    Yields ``Entry`` for what is durable and, with ``live``, ``Event`` for what is being streamed.
+    An entry whose message carries a stream's name takes the place of that stream's events.
+    """
+
+    def __init__(self, files: Files, folder: Path, after: int, *, live: bool, wait: bool) -> None:
+        self._files = files
+        self._folder = folder
+        self._after = after
+        self._live = NOTHING_LIVE if live else None
+        self._wait = wait
+        self._journal: Journal | None = None
+        self._offset = 0
+        self._ready: deque[Entry | Event] = deque()
+        self._finished: set[str] = set()
+
+    @property
+    def after(self) -> int:
+        """Number of the last entry that was delivered."""
+        return self._after
+
+    def poll(self) -> list[Entry | Event]:
+        """Return what is new, without waiting."""
+        events = self._new_events()
+        entries = self._new_entries()
+        for entry in entries:
+            if isinstance(entry.body, Message) and entry.body.stream is not None:
+                self._finished.add(entry.body.stream)
+        return [*(event for event in events if event.stream not in self._finished), *entries]
+
+    def _new_events(self) -> list[Event]:
+        if self._live is None:
+            return []
+        view = read_live(self._files, self._folder, self._live)
+        if (view.inode, view.generation) != (self._live.inode, self._live.generation):
+            self._finished = set()
+        self._live = view
+        return view.events
+
+    def _new_entries(self) -> list[Entry]:
+        journal = self._current()
+        return [] if journal is None else self._read(journal)
+
+    def _current(self) -> Journal | None:
+        """Return the open journal, opened again if the files are not the same any more."""
+        journal = self._journal
+        if journal is not None:
+            last = journal.last
+            try:
+                status = self._files.status_of(last.path)
+                same = status.st_ino == last.inode and status.st_size >= self._offset
+                following = self._folder / segment_name(last.number + 1)
+                if same and not self._exists(following):
+                    last.size = last.end = status.st_size
+                    return journal
+            except FileNotFoundError:
+                pass  # deleted, or being replaced
+            journal.close()
+            self._journal = None
+        try:
+            self._journal = Journal(self._files, self._folder)
+        except FileNotFoundError:
+            return None
+        self._offset = 0
+        return self._journal
+
+    def _exists(self, path: Path) -> bool:
+        try:
+            self._files.status_of(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _read(self, journal: Journal) -> list[Entry]:
+        last = journal.last
+        if self._offset == 0:
+            entries = self._catch_up(journal)
+        else:
+            new = [record for block in last.forward(self._offset) for record in block.records]
+            records = without_torn_end(new)
+            if not records:
+                return []
+            entries = [record for record in records if isinstance(record, Entry)]
+            end = entries[-1].offset + len(entries[-1].line)
+            self._make_durable(journal, end)
+            self._offset = end  # before the newline: reading goes on with a blank line
+        entries = [entry for entry in entries if entry.seq > self._after]
+        if entries:
+            self._after = entries[-1].seq
+        return entries
+
+    def _catch_up(self, journal: Journal) -> list[Entry]:
+        """Read from the last number seen, a few thousand entries at a time."""
+        tail = examine(journal)
+        journal.last.end = tail.end
+        self._make_durable(journal, tail.end)
+        every = (record for record in journal.records(self._after) if isinstance(record, Entry))
+        entries = list(islice(every, _MOST_AT_ONCE))
+        if len(entries) < _MOST_AT_ONCE:
+            self._offset = tail.end
+        return entries
+
+    def _make_durable(self, journal: Journal, end: int) -> None:
+        if end > self._durable_size(journal.last.inode):
+            for segment in journal.segments:
+                self._files.sync(segment.descriptor)
+
+    def _durable_size(self, inode: int) -> int:
+        try:
+            descriptor = self._files.open_read(self._folder / LOCK_NAME)
+        except FileNotFoundError:
+            return 0
+        try:
+            durable = read_durable(self._files, descriptor)
+        finally:
+            self._files.close(descriptor)
+        return durable.size if durable is not None and durable.inode == inode else 0
+
+    def close(self) -> None:
+        """Close the files."""
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+        self._wait = False
+
+    def __enter__(self) -> Self:
+        """Return the follower."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the files."""
+        self.close()
+
+    def __iter__(self) -> Self:
+        """Return the follower."""
+        return self
+
+    def __next__(self) -> Entry | Event:
+        """Return the next entry or event, waiting for it unless ``wait`` was false."""
+        while not self._ready:
+            self._ready.extend(self.poll())
+            if not self._ready:
+                if not self._wait:
+                    self.close()
+                    raise StopIteration
+                time.sleep(_POLL_SECONDS)
+        return self._ready.popleft()
+
+    def __aiter__(self) -> Self:
+        """Return the follower."""
+        return self
+
+    async def __anext__(self) -> Entry | Event:
+        """Return the next entry or event without blocking the event loop."""
+        import asyncio  # noqa: PLC0415  as in Ticket
+
+        while not self._ready:
+            self._ready.extend(await asyncio.to_thread(self.poll))
+            if not self._ready:
+                if not self._wait:
+                    self.close()
+                    raise StopAsyncIteration
+                await asyncio.sleep(_POLL_SECONDS)
+        return self._ready.popleft()

@@ -1,0 +1,280 @@
+"""The cache behind listing: summaries in SQLite. It can be deleted at any time.
+
+The files are the truth. A row counts only while inode, size and times of its journal are exactly
+what they were when it was read, compared for equality, never for order. A row read within two
+seconds of the journal's last change is read again next time, because a later change may carry the
+same time stamp. What is on disk is listed whether or not it is in the cache or can be read; what
+is only in the cache is not listed.
+
+Writers never touch the index.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.errors import DamagedJournal
+from holdfast.journal.live import LIVE_NAME
+from holdfast.journal.lock import probe
+from holdfast.journal.reader import JOURNAL_NAME, Journal
+from holdfast.journal.repair import examine
+from holdfast.model.entry import Header
+from holdfast.store.contract import CLEAN, DAMAGED, INTERRUPTED, RUNNING, Summary
+from holdfast.store.opening import interrupted_streams, read_state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.model.state import State
+    from holdfast.store.home import Home
+
+_VERSION = 1
+_SETTLED_AFTER_NS = 2_000_000_000
+_BUSY_SECONDS = 1.0
+_SAVE_EVERY = 2000
+_NEVER = (0, 0, 0, 0)  # a fingerprint that no file has
+_SCHEMA = """
+    CREATE TABLE sessions (
+        id TEXT PRIMARY KEY,
+        inode INTEGER NOT NULL,
+        size INTEGER NOT NULL,
+        modified_ns INTEGER NOT NULL,
+        changed_ns INTEGER NOT NULL,
+        updated TEXT NOT NULL,
+        workspace TEXT,
+        project TEXT,
+        turn_open INTEGER NOT NULL,
+        summary BLOB NOT NULL
+    );
+    CREATE INDEX fingerprints ON sessions (id, inode, size, modified_ns, changed_ns);
+    CREATE INDEX newest ON sessions (updated);
+"""
+_SUMMARY = msgspec.msgpack.Decoder(Summary)
+
+
+class Row(msgspec.Struct, frozen=True):
+    """What the index knows of one session."""
+
+    id: str
+    fingerprint: tuple[int, int, int, int]
+    turn_open: bool
+    summary: Summary
+
+
+class Index:
+    """Summaries of all sessions of a home, refreshed from the files at each look."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def summaries(
+        self,
+        *,
+        limit: int | None = None,
+        workspace: str | None = None,
+        projects: list[str] | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[Summary]:
+        """Return summaries, last updated first."""
+        conditions, values = ["1"], []
+        for condition, value in (
+            ("workspace = ?", workspace),
+            ("updated >= ?", since),
+            ("updated < ?", until),
+        ):
+            if value is not None:
+                conditions.append(condition)
+                values.append(value)
+        if projects is not None:
+            conditions.append(f"project IN ({','.join('?' * len(projects))})")
+            values += projects
+        query = (
+            "SELECT summary, turn_open FROM sessions "  # noqa: S608  only our own words; values are bound
+            f"WHERE {' AND '.join(conditions)} ORDER BY updated DESC, id DESC LIMIT ?"
+        )
+        rows = self._query(query, [*values, -1 if limit is None else limit], progress)
+        return [self._with_state(_SUMMARY.decode(data), turn_open=open_) for data, open_ in rows]
+
+    def _query(
+        self, query: str, values: list[Any], progress: Callable[[int, int], None] | None
+    ) -> list[tuple[bytes, int]]:
+        """Refresh and ask; if the cache is corrupt or cannot be written, do without it."""
+        for database in (self._home.index, None):
+            try:
+                with closing(_connect(database)) as connection:
+                    self._refresh(connection, progress)
+                    return connection.execute(query, values).fetchall()
+            except sqlite3.OperationalError:
+                continue  # locked or read-only: another process needs it more
+            except sqlite3.DatabaseError:
+                self._discard()
+        raise AssertionError("a database in memory cannot fail")
+
+    def _discard(self) -> None:
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(OSError):
+                self._home.files.unlink(Path(f"{self._home.index}{suffix}"))
+
+    def _with_state(self, summary: Summary, *, turn_open: int) -> Summary:
+        """Tell running from interrupted, which only the lock and the live file know."""
+        if summary.state != CLEAN:
+            return summary
+        folder = self._home.folder(summary.id)
+        if not turn_open:
+            try:
+                if self._home.files.status_of(f"{folder}/{LIVE_NAME}").st_size == 0:
+                    return summary
+            except OSError:
+                return summary
+            with Journal(self._home.files, folder) as journal:
+                if not interrupted_streams(journal):
+                    return summary
+        held = probe(self._home.files, folder) is not None
+        return msgspec.structs.replace(summary, state=RUNNING if held else INTERRUPTED)
+
+    # Keeping in step
+
+    def _refresh(
+        self, connection: sqlite3.Connection, progress: Callable[[int, int], None] | None
+    ) -> None:
+        known = {
+            row[0]: row[1:]
+            for row in connection.execute(
+                "SELECT id, inode, size, modified_ns, changed_ns FROM sessions"
+            )
+        }
+        stale: list[tuple[str, str, bool]] = []
+        status_of = self._home.files.status_of
+        for entry in self._home.session_folders():
+            name, path = entry.name, entry.path
+            row = known.pop(name, None)
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if row is not None and is_folder:
+                try:
+                    there = status_of(f"{path}/{JOURNAL_NAME}")
+                except OSError:
+                    pass
+                else:
+                    if row == (
+                        there.st_ino,
+                        there.st_size,
+                        there.st_mtime_ns,
+                        there.st_ctime_ns,
+                    ):
+                        continue
+            stale.append((name, path, is_folder))
+        if known:
+            connection.executemany("DELETE FROM sessions WHERE id = ?", [(name,) for name in known])
+        rows: list[Row] = []
+        for done, (name, path, is_folder) in enumerate(stale, 1):
+            rows.append(self._read(name, Path(path), is_folder=is_folder))
+            if len(rows) >= _SAVE_EVERY:
+                self._save(connection, rows)
+                rows = []
+            if progress is not None:
+                progress(done, len(stale))
+        self._save(connection, rows)
+
+    def _read(self, session_id: str, folder: Path, *, is_folder: bool) -> Row:
+        files = self._home.files
+        if not is_folder:
+            return _damaged(session_id, "a symbolic link or file, not followed")
+        try:
+            with Journal(files, folder) as journal:
+                status = files.status(journal.segments[0].descriptor)
+                journal.check_readable()
+                tail = examine(journal)
+                journal.last.end = tail.end
+                opened = read_state(journal)
+                summary = _summary(session_id, opened.state, journal)
+                if opened.damage:
+                    places = ", ".join(str(piece.offset) for piece in opened.damage[:3])
+                    problem = f"unreadable bytes at offset {places}"
+                    summary = msgspec.structs.replace(summary, state=DAMAGED, problem=problem)
+                # A journal in several files changes without its first file changing.
+                lasting = len(journal.segments) == 1
+        except DamagedJournal as error:
+            return _damaged(session_id, str(error))
+        except OSError as error:
+            return _damaged(session_id, f"cannot be read: {error.strerror}")
+        age_ns = time.time_ns() - status.st_mtime_ns
+        lasting = lasting and age_ns > _SETTLED_AFTER_NS
+        fingerprint = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        return Row(
+            session_id,
+            fingerprint if lasting else _NEVER,
+            opened.state.turn_is_open,
+            summary,
+        )
+
+    def _save(self, connection: sqlite3.Connection, rows: list[Row]) -> None:
+        connection.executemany(
+            "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (
+                    row.id,
+                    *row.fingerprint,
+                    row.summary.updated,
+                    row.summary.workspace,
+                    row.summary.project,
+                    row.turn_open,
+                    msgspec.msgpack.encode(row.summary),
+                )
+                for row in rows
+            ],
+        )
+        connection.commit()
+
+
+def _connect(database: Path | None) -> sqlite3.Connection:
+    if database is None or not database.parent.is_dir():
+        connection = sqlite3.connect(":memory:")
+    else:
+        # Made by us rather than by SQLite, which would leave it readable to others.
+        connection = sqlite3.connect(database, timeout=_BUSY_SECONDS)
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version != _VERSION:
+        connection.executescript("DROP TABLE IF EXISTS sessions;" + _SCHEMA)
+        connection.execute(f"PRAGMA user_version = {_VERSION}")
+    connection.execute("PRAGMA synchronous = OFF")  # a cache: rebuilt if it is ever damaged
+    return connection
+
+
+def _damaged(session_id: str, problem: str) -> Row:
+    return Row(session_id, _NEVER, False, Summary(session_id, DAMAGED, problem=problem))
+
+
+def _summary(session_id: str, state: State, journal: Journal) -> Summary:
+    header = journal.header.body if journal.header is not None else None
+    meta = state.meta
+
+    def text(name: str) -> str | None:
+        value = meta.get(name)
+        return value if isinstance(value, str) else None
+
+    tags = meta.get("tags")
+    return Summary(
+        session_id,
+        CLEAN,
+        header.key if isinstance(header, Header) else None,
+        text("workspace"),
+        text("project"),
+        state.title,
+        state.first_text,
+        text("provider"),
+        text("model"),
+        tags if isinstance(tags, list) else [],
+        state.messages,
+        state.totals,
+        state.started,
+        state.updated,
+        journal.size_bytes,
+    )

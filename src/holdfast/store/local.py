@@ -1,0 +1,398 @@
+"""Sessions as folders of files: the default backend."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakSet
+
+import msgspec
+
+from holdfast.errors import (
+    DamagedJournal,
+    DiskFull,
+    SessionExists,
+    SessionLocked,
+    SessionNotFound,
+    UsageError,
+    WriteFailed,
+)
+from holdfast.journal.files import NO_ROOM
+from holdfast.journal.lock import Lock, probe
+from holdfast.journal.reader import JOURNAL_NAME, Journal
+from holdfast.journal.repair import examine, lowest_unused_seq, set_aside
+from holdfast.journal.writer import Place
+from holdfast.model.entry import FORMAT, TREE, ForkedFrom, Header
+from holdfast.model.ids import (
+    SESSION_ID,
+    is_keyed,
+    key_session_id,
+    new_session_id,
+    new_uid,
+)
+from holdfast.model.state import State
+from holdfast.store.blobs import BLOBS_NAME, references
+from holdfast.store.branch import walk
+from holdfast.store.contract import Recovery, Report, Summary
+from holdfast.store.home import Home, discard_folder
+from holdfast.store.opening import interrupted_streams, read_state
+from holdfast.store.recorder import Recorder
+from holdfast.store.rewrite import Copy, kept_by_fork
+from holdfast.store.search import Hit, search_folder
+from holdfast.store.session import Session
+from holdfast.store.trash import move_to_trash, restore
+from holdfast.store.verify import verify
+from holdfast.version import __version__
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+    from holdfast.journal.files import Files
+
+_ABANDONED_AFTER_NS = 3600 * 1_000_000_000
+
+Mode = Literal["write", "read"]
+Moment = datetime | timedelta | float
+Hits = list[Hit]
+
+
+class LocalStore:
+    """All sessions below one home folder. Any number of processes may use it at once."""
+
+    def __init__(self, files: Files, root: Path, *, force: bool = False) -> None:
+        self._home = Home(files, root, force=force)
+        self._open: WeakSet[Session] = WeakSet()
+
+    @property
+    def path(self) -> Path:
+        """The home folder."""
+        return self._home.root
+
+    # Making and opening
+
+    def create(
+        self,
+        *,
+        workspace: str | os.PathLike[str] | None = None,
+        session_id: str | None = None,
+        **meta: Any,
+    ) -> Session:
+        """Return a new session. Nothing is on disk before its first append.
+
+        Args:
+            workspace: the folder the session is about; its git project is recorded with it.
+            session_id: an id of your own in the usual shape; a fresh one if not given.
+            meta: facts such as provider, model, title, tags.
+        """
+        if session_id is None:
+            session_id = new_session_id()
+        elif not SESSION_ID.fullmatch(session_id) or is_keyed(session_id):
+            raise UsageError(f"{session_id!r} is not of the shape 20261115-194012-k3v9q2ab.")
+        elif self._home.has(session_id):
+            raise SessionExists(f"Session {session_id} exists already; open it instead.")
+        return self._new(session_id, None, workspace, meta)
+
+    def _new(
+        self,
+        session_id: str,
+        key: str | None,
+        workspace: str | os.PathLike[str] | None,
+        meta: dict[str, Any],
+    ) -> Session:
+        if workspace is not None:
+            from holdfast.store.project import workspace_path  # noqa: PLC0415  subprocess is slow
+
+            meta = {"workspace": workspace_path(workspace), **meta}
+        header = Header(FORMAT, session_id, new_uid(), key)
+        recorder = Recorder(self._home, header, State(), first_meta=lambda: _with_project(meta))
+        return self._opened(Session(self._home, session_id, recorder=recorder, new_meta=meta))
+
+    def open(self, wanted: str | os.PathLike[str], mode: Mode = "write") -> Session:
+        """Open a session by id, a unique part of one, or path.
+
+        ``mode="write"`` takes the lock, repairs the end of the journal if a crash tore it, and
+        keeps what was being streamed; ``session.recovery`` says what was done. ``mode="read"``
+        changes nothing, works beside a writer, and is a snapshot of this moment. A session of a
+        newer format is opened read-only.
+
+        Raises:
+            SessionNotFound: there is none.
+            SessionLocked: somebody else is writing to it; says who.
+            DamagedJournal: nothing in it can be read.
+        """
+        if mode not in ("write", "read"):
+            raise UsageError(f"mode is 'write' or 'read', not {mode!r}.")
+        folder = self._home.resolve(wanted)
+        return self._open_folder(folder, mode)
+
+    def session(self, key: str, mode: Mode = "write", **meta: Any) -> Session:
+        """Open the session of a caller's own key, or return a new one for it."""
+        session_id = key_session_id(key)
+        if self._home.has(session_id):
+            return self._open_folder(self._home.folder(session_id), mode, key)
+        if mode == "read":
+            raise SessionNotFound(f"There is no session with the key {key!r}.")
+        return self._new(session_id, key, meta.pop("workspace", None), meta)
+
+    def _open_folder(self, folder: Path, mode: Mode, key: str | None = None) -> Session:
+        try:
+            if mode == "read":
+                return self._open_read(folder)
+            return self._open_write(folder, key)
+        except FileNotFoundError:
+            raise SessionNotFound(
+                f"{folder} has no journal: it is not a session, or was just deleted."
+            ) from None
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                raise DiskFull(folder, ()) from error
+            raise WriteFailed(f"{folder} cannot be opened: {error}", None) from error
+
+    def _open_read(self, folder: Path, journal: Journal | None = None) -> Session:
+        journal = journal or Journal(self._home.files, folder)
+        journal.check_readable()
+        journal.last.end = examine(journal).end
+        for segment in journal.segments:
+            with suppress(OSError):  # what we show, no power cut takes back; but show it
+                self._home.files.sync(segment.descriptor)
+        opened = read_state(journal)
+        held = probe(self._home.files, folder) is not None
+        recovery = Recovery(
+            damage=opened.damage,
+            interrupted=[] if held else interrupted_streams(journal),
+            edited=opened.edited,
+            unverified=opened.unverified,
+            files=len(journal.segments),
+        )
+        session = Session(
+            self._home, folder.name, journal=journal, state=opened.state, recovery=recovery
+        )
+        return self._opened(session)
+
+    def _open_write(self, folder: Path, key: str | None) -> Session:
+        files = self._home.files
+        self._home.check_writable()
+        files.status_of(folder / JOURNAL_NAME)  # before a lock file is made for nothing
+        lock = Lock.acquire(files, folder, __version__)
+        try:
+            return self._open_locked(folder, lock, key)
+        except BaseException:
+            lock.release()
+            raise
+
+    def _open_locked(self, folder: Path, lock: Lock, key: str | None) -> Session:
+        files = self._home.files
+        with Journal(files, folder) as journal:
+            journal.check_readable()
+            header = _header(journal, key)
+            tail = examine(journal)
+            journal.last.end = tail.end
+            opened = read_state(journal)
+            if header.format > FORMAT or opened.state.unsupported is not None:
+                lock.release()
+                return self._open_read(folder)
+            aside = [set_aside(files, folder, journal.last, tail)] if tail.torn_bytes else []
+            next_seq = max(tail.next_seq, lowest_unused_seq(files, folder))
+            tail = msgspec.structs.replace(tail, next_seq=next_seq, size=tail.end)
+            recovery = Recovery(
+                set_aside=aside,
+                damage=opened.damage,
+                interrupted=interrupted_streams(journal),
+                edited=opened.edited,
+                unverified=opened.unverified,
+                newline_added=tail.newline_missing,
+                files=len(journal.segments),
+            )
+            last = journal.last
+            descriptor = files.open_append(last.path)
+            place = Place(folder, lock, last.path, descriptor, last.inode, last.number)
+            # What the last writer had written and not synced is shown from now on.
+            files.sync(descriptor)
+            lock.note_durable(last.inode, tail.end)
+        recorder = Recorder(self._home, header, opened.state, place=place, tail=tail, opened=opened)
+        recorder.recover(recovery.interrupted)
+        return self._opened(Session(self._home, folder.name, recorder=recorder, recovery=recovery))
+
+    def _opened(self, session: Session) -> Session:
+        session.attach(forget=self._open.discard, fork=self._fork)
+        self._open.add(session)
+        return session
+
+    def _fork(self, source: Session, journal: Journal, at: int | None) -> Session:
+        if at is not None:
+            entry = journal.find(at)
+            if entry is None or entry.type not in TREE:
+                raise UsageError(f"There is no message or checkpoint numbered {at} to fork at.")
+        branch = list(walk(journal, at, []))
+        header = Header(FORMAT, new_session_id(), new_uid(), forked_from=ForkedFrom(source.id, at))
+        copy = Copy(
+            journal,
+            header,
+            kept_by_fork({entry.seq for entry in branch}),
+            lambda state: msgspec.structs.replace(state, head=at),
+        )
+        blobs = journal.folder / BLOBS_NAME
+        names = {ref.sha256 for entry in branch for ref in references(entry.body)}
+        links = [blobs / name for name in sorted(names)]
+        place = self._home.make_session(header.session, copy.chunks(), [], links)
+        self._home.files.close(place.descriptor)
+        place.lock.release()
+        return self.open(header.session)
+
+    # Many sessions
+
+    def list(
+        self,
+        *,
+        workspace: str | os.PathLike[str] | None = None,
+        project: str | os.PathLike[str] | None = None,
+        limit: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[Summary]:
+        """Return summaries, last updated first. Every session on disk is in it, damaged or not.
+
+        Args:
+            workspace: only sessions of this folder.
+            project: only sessions of this git project, wherever its folder was: an identity as
+                recorded, or a folder of the project.
+            limit: at most so many.
+            since: updated at this time or later.
+            until: updated before this time.
+            progress: called with sessions read and sessions to read, while the index is rebuilt.
+        """
+        from holdfast.store.index import Index  # noqa: PLC0415  sqlite3 costs 5 ms
+        from holdfast.store.project import project_names, workspace_path  # noqa: PLC0415  as above
+
+        projects = None
+        if project is not None:
+            named = isinstance(project, str) and project.startswith("git:")
+            projects = [str(project)] if named else list(project_names(workspace_path(project)))
+        return Index(self._home).summaries(
+            workspace=None if workspace is None else workspace_path(workspace),
+            projects=projects,
+            limit=limit,
+            since=_stamp(since),
+            until=_stamp(until),
+            progress=progress,
+        )
+
+    def search(self, text: str, *, limit: int = 50) -> Hits:
+        """Return messages that contain ``text``, regardless of case, newest sessions first."""
+        if not text:
+            raise UsageError("There is nothing to search for: the text is empty.")
+        return list(islice(self._hits(text), limit))
+
+    def _hits(self, text: str) -> Iterator[Hit]:
+        for summary in self.list():
+            with suppress(OSError):  # deleted a moment ago, or not ours to read
+                yield from search_folder(self._home.files, self._home.folder(summary.id), text)
+
+    def delete(self, wanted: str | os.PathLike[str]) -> str:
+        """Move a session to the trash and return its id; ``restore`` brings it back.
+
+        Raises:
+            SessionLocked: somebody is writing to it.
+        """
+        folder = self._home.resolve(wanted)
+        move_to_trash(self._home, folder)
+        return folder.name
+
+    def restore(self, wanted: str) -> str:
+        """Bring a deleted session back and return its id."""
+        return restore(self._home, wanted)
+
+    def cleanup(self, older_than: Moment) -> int:
+        """Move sessions that were last updated before a time to the trash; return how many.
+
+        ``older_than`` is an age (``timedelta``, or seconds) or a point in time. Sessions that are
+        being written, or that cannot be read, stay.
+        """
+        now = datetime.now(UTC)
+        if isinstance(older_than, datetime):
+            limit = older_than
+        elif isinstance(older_than, timedelta):
+            limit = now - older_than
+        else:
+            limit = now - timedelta(seconds=older_than)
+        moved = 0
+        for summary in self.list(until=limit):
+            if summary.updated:
+                with suppress(SessionLocked, FileNotFoundError):
+                    move_to_trash(self._home, self._home.folder(summary.id))
+                    moved += 1
+        self._discard_abandoned()
+        return moved
+
+    def _discard_abandoned(self) -> None:
+        """Remove what was left of sessions whose making was cut off before any acknowledgement."""
+        for folder in self._home.abandoned(time.time_ns() - _ABANDONED_AFTER_NS):
+            if probe(self._home.files, folder) is None:
+                discard_folder(self._home.files, folder)
+
+    def verify(
+        self,
+        wanted: str | os.PathLike[str],
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Report:
+        """Read a whole session and report every problem; changes nothing."""
+        folder = self._home.resolve(wanted)
+        try:
+            return verify(self._home.files, folder, progress)
+        except FileNotFoundError:
+            raise SessionNotFound(f"{folder} has no journal.") from None
+
+    # Closing
+
+    def close(self) -> None:
+        """Close every session that was opened here."""
+        for session in list(self._open):
+            session.close()
+
+    def __enter__(self) -> Self:
+        """Return the store."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+
+def _with_project(meta: dict[str, Any]) -> dict[str, Any]:
+    """Return what a new session records about itself, its project included."""
+    workspace = meta.get("workspace")
+    if isinstance(workspace, str) and "project" not in meta:
+        from holdfast.store.project import project_of  # noqa: PLC0415  subprocess is slow
+
+        project = project_of(workspace)
+        if project is not None:
+            return {**meta, "project": project}
+    return meta
+
+
+def _header(journal: Journal, key: str | None) -> Header:
+    """Return the journal's header, or what it must have said if it cannot be read."""
+    header = journal.header.body if journal.header is not None else None
+    if not isinstance(header, Header):
+        return Header(FORMAT, journal.folder.name, "", key)
+    if key is not None and header.key != key:
+        raise DamagedJournal(journal.segments[0].path, 0, f"the session of key {header.key!r}")
+    return header
+
+
+def _stamp(moment: datetime | None) -> str | None:
+    """Return a time as it stands in entries, so that both compare as text."""
+    if moment is None:
+        return None
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"

@@ -1,0 +1,92 @@
+"""Which project a folder belongs to, so that sessions survive a move of the folder.
+
+A git repository is known by its first remote (without credentials), else by its root commit. A
+folder outside any repository is its own path only.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_GIT_TIMEOUT_SECONDS = 2.0
+_URL = re.compile(r"(?:[a-z+]+://)?(?:[^/@]*@)?([^/:]+)(?::\d+(?=/))?[:/](.+)")
+
+
+def workspace_path(folder: str | os.PathLike[str]) -> str:
+    """Return a workspace as it is recorded: absolute, symbolic links resolved."""
+    return os.path.realpath(folder)
+
+
+def project_of(workspace: str) -> str | None:
+    """Return the identity of the project that a folder belongs to, ``None`` if it has none."""
+    return next(project_names(workspace), None)
+
+
+def project_names(workspace: str) -> Iterator[str]:
+    """Yield every identity under which sessions of this project may be recorded.
+
+    A repository gets a remote at some point of its life: sessions from before are found by its
+    root commit.
+    """
+    git_folder = _git_folder(Path(workspace))
+    if git_folder is not None:
+        remote = _remote(git_folder)
+        if remote:
+            yield f"git:{remote}"
+        root = _root_commit(workspace)  # asks git, so only if somebody wants more than the first
+        if root:
+            yield f"git:{root}"
+
+
+def _git_folder(folder: Path) -> Path | None:
+    for candidate in (folder, *folder.parents):
+        git = candidate / ".git"
+        try:
+            if git.is_dir():
+                return git
+            if git.is_file():  # a worktree or submodule: one line that says where
+                return _common_folder(candidate / git.read_text("utf-8").partition(": ")[2].strip())
+        except (OSError, ValueError):
+            return None
+    return None
+
+
+def _common_folder(git_folder: Path) -> Path:
+    common = git_folder / "commondir"
+    return git_folder / common.read_text("utf-8").strip() if common.is_file() else git_folder
+
+
+def _remote(git_folder: Path) -> str | None:
+    parser = configparser.ConfigParser(strict=False, interpolation=None, allow_no_value=True)
+    try:
+        parser.read_string((git_folder / "config").read_text("utf-8"))
+    except (OSError, ValueError, configparser.Error):
+        return None
+    remotes = [name for name in parser.sections() if name.startswith('remote "')]
+    remotes.sort(key=lambda name: name != 'remote "origin"')
+    for remote in remotes:
+        found = _URL.fullmatch(parser[remote].get("url") or "")
+        if found:
+            path = found[2].strip("/").removesuffix(".git")
+            return f"{found[1].lower()}/{path}"
+    return None
+
+
+def _root_commit(workspace: str) -> str | None:
+    command = ["git", "-C", workspace, "rev-list", "--max-parents=0", "HEAD"]
+    try:
+        done = subprocess.run(  # noqa: S603  fixed words, and a folder as one argument
+            command, capture_output=True, timeout=_GIT_TIMEOUT_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    roots = done.stdout.decode("ascii", "replace").split()
+    return min(roots) if done.returncode == 0 and roots else None

@@ -1,0 +1,451 @@
+"""The writing side of a session: bodies in, durable entries and a published state out.
+
+Order of truth, on every path: bytes on disk, then the published state, then listeners. Entries are
+folded when they are numbered, but the state they lead to is published only when they are durable;
+if they never become durable nobody ever sees it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import socket
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from holdfast.errors import DiskFull, HoldfastError, UsageError
+from holdfast.journal.live import LiveFile
+from holdfast.journal.pump import Pump
+from holdfast.journal.reader import Journal
+from holdfast.journal.ticket import Ticket
+from holdfast.journal.writer import Draft, Place, Writer
+from holdfast.model import entry as bodies
+from holdfast.model.codec import encode_body, type_of
+from holdfast.model.entry import NO_PARENT_FIELD, TREE, Body, Checkpoint, Entry, Head, Header, Meta
+from holdfast.model.message import Message
+from holdfast.store.blobs import Blobs, Collected
+from holdfast.store.branch import Branch
+from holdfast.store.fold import fold, mark_of
+from holdfast.store.streams import Streams
+from holdfast.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.journal.reader import Damage
+    from holdfast.journal.repair import Tail
+    from holdfast.model.entry import Position
+    from holdfast.model.state import State
+    from holdfast.store.home import Home
+    from holdfast.store.opening import Opened
+
+_LOG = logging.getLogger("holdfast")
+_MARK_EVERY_BYTES = 512 * 1024
+_RETRY_SECONDS = 0.5
+_MOST_GAPS_AT_ONCE = 100
+_LONGEST_ID = 1000
+_ROLES = frozenset({"user", "assistant", "tool", "system"})
+_JOURNALS_OWN = (bodies.Header, bodies.Writer, bodies.Mark, bodies.Gap)
+
+
+class Recorder:
+    """Accepts bodies from any thread, keeps their order, publishes what is durable.
+
+    ``place``, ``tail`` and ``opened`` belong to a journal that exists; without them it is made,
+    with ``first_meta``, when the first entry comes.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        header: Header,
+        state: State,
+        *,
+        place: Place | None = None,
+        tail: Tail | None = None,
+        opened: Opened | None = None,
+        first_meta: Callable[[], dict[str, Any]] | None = None,
+    ) -> None:
+        self._home = home
+        self.header = header
+        self._writer = Writer(
+            home.files,
+            header,
+            on_durable=self._publish,
+            birth=self._birth,
+            store_payloads=self._store_payloads,
+            place=place,
+            tail=tail,
+        )
+        self.mutex = self._writer.mutex
+        self.state = state
+        self._tip = state  # the state when everything queued is durable
+        self._first_meta = first_meta
+        self._introduced = False
+        self._unnoted: list[Damage] = []
+        self._since_mark = opened.since_mark_bytes if opened else 0
+        self._ids: dict[str, Ticket] | None = None
+        self.branch = Branch()
+        self._journal: Journal | None = None
+        self._listeners: list[Callable[[Entry], None]] = []
+        self._undelivered: deque[Entry] = deque()
+        self._delivering = False
+        self._finished_stream = False
+        self._closed = False
+        self.streams = Streams(self._open_live, self._finish_stream)
+        self._pump = Pump(self._work)
+        self.streams.wake = self._pump.wake
+        if opened is not None:
+            self.note_damage(opened.damage)
+        _open_recorders.add(self)
+
+    # Reading what was written
+
+    @property
+    def unborn(self) -> bool:
+        """Whether nothing was accepted yet, so that there is nothing on disk."""
+        return self._writer.next_seq == 0
+
+    @property
+    def closed(self) -> bool:
+        """Whether the lock has been let go."""
+        return self._closed
+
+    @property
+    def place(self) -> Place | None:
+        """Where the journal is; ``None`` while nothing was ever appended."""
+        return self._writer.place
+
+    def journal(self) -> Journal | None:
+        """Return a view of everything durable, ``None`` while there is nothing."""
+        with self.mutex:
+            place = self._writer.place
+            if place is None:
+                return self._journal
+            if self._journal is not None and self._journal.last.inode != place.inode:
+                self._journal.close()
+                self._journal = None
+            if self._journal is None:
+                self._journal = Journal(self._home.files, place.folder)
+            self._journal.last.size = self._journal.last.end = self._writer.durable_end
+            return self._journal
+
+    def note_damage(self, damage: Sequence[Damage]) -> None:
+        """Remember damage that was met; the next append notes it in the journal."""
+        with self.mutex:
+            known = {*self._tip.gaps}
+            known.update((piece.segment, piece.offset, piece.length) for piece in self._unnoted)
+            self._unnoted += [
+                piece
+                for piece in damage
+                if (piece.segment, piece.offset, piece.length) not in known
+            ]
+
+    def trouble(self) -> HoldfastError | None:
+        """Return what keeps entries from becoming durable right now, if anything does."""
+        return self._writer.trouble()
+
+    def pending_messages(self) -> list[Message]:
+        """Return messages that were accepted and are not durable yet."""
+        with self.mutex:
+            return [
+                entry.body
+                for ticket in self._writer.queued
+                for entry in ticket.entries
+                if isinstance(entry.body, Message)
+            ]
+
+    # Writing
+
+    def append(self, items: Sequence[Body], id: str | None = None) -> Position:
+        """Append and return once durable.
+
+        After ``DiskFull`` the same call takes up the entries that wait instead of new ones.
+        """
+        ticket = self._accept(items, id, resumable=True)
+        try:
+            return self.settle(ticket)
+        except DiskFull:
+            ticket.abandoned = True
+            raise
+
+    def submit(self, items: Sequence[Body], id: str | None = None) -> Ticket:
+        """Append in the background."""
+        ticket = self._accept(items, id)
+        self._pump.wake()
+        return ticket
+
+    def settle(self, ticket: Ticket) -> Position:
+        """Wait for a ticket and tell listeners."""
+        try:
+            return ticket.wait()
+        except DiskFull:
+            self._pump.wake()  # it goes on trying
+            raise
+        finally:
+            self._deliver()
+
+    def flush(self) -> None:
+        """Return when everything accepted so far is durable."""
+        self._writer.flush()
+
+    def _accept(self, items: Sequence[Body], id: str | None, *, resumable: bool = False) -> Ticket:
+        """Check, encode, number and queue bodies as one batch."""
+        if not items:
+            raise UsageError("There is nothing to append: the list is empty.")
+        if id is not None and not (isinstance(id, str) and 0 < len(id) <= _LONGEST_ID):
+            raise UsageError(f"An entry's id is a string of 1 to {_LONGEST_ID} characters.")
+        collected = Collected()
+        encoded = [_encoded(collected.take_out(item)) for item in items]
+        with self.mutex:
+            if self._closed:
+                raise UsageError("This session is closed; open it again to append.")
+            if id is not None:
+                known = self._known_ids().get(id)
+                if known is not None:
+                    return known
+            again = self._abandoned_twin(encoded) if resumable else None
+            if again is not None:
+                return again
+            self._introduce()
+            ticket = self._enqueue(encoded, id)
+            ticket.payloads = collected.payloads
+            if id is not None:
+                self._known_ids()[id] = ticket
+            if self._since_mark >= _MARK_EVERY_BYTES or isinstance(items[-1], Checkpoint):
+                self._mark()
+            return ticket
+
+    def _enqueue(self, encoded: list[tuple[Body, bytes]], id: str | None = None) -> Ticket:
+        head = self._tip.head
+        drafts = []
+        for number, (body, data) in enumerate(encoded):
+            type_name = type_of(body)
+            parent: int | None = NO_PARENT_FIELD
+            if isinstance(body, Head):
+                head = body.to
+            elif type_name in TREE:
+                parent, head = head, self._writer.next_seq + number
+            own_id = id if number == len(encoded) - 1 else None  # where the returned position is
+            drafts.append(Draft(type_name, body, data, parent, own_id))
+        ticket = self._writer.enqueue(drafts)
+        self._tip = ticket.after = fold(ticket.entries, self._tip)
+        self._since_mark += sum(len(entry.line) for entry in ticket.entries)
+        return ticket
+
+    def _enqueue_own(self, body: Body) -> None:
+        """Queue a line of the journal's own, for which nobody waits."""
+        self._enqueue([_encoded(body, own=True)]).mark_seen()
+
+    def _introduce(self) -> None:
+        """Queue what stands before the first entry of a journal, or of this opening."""
+        if not self._introduced:
+            if self._writer.place is None:
+                self._enqueue_own(self.header)
+                meta = self._first_meta() if self._first_meta else {}
+                if meta:
+                    self._enqueue_own(Meta(meta))
+            else:
+                self._enqueue_own(bodies.Writer(os.getpid(), socket.gethostname(), __version__))
+            self._introduced = True
+        unnoted, self._unnoted = self._unnoted, []
+        for piece in unnoted[:_MOST_GAPS_AT_ONCE]:
+            self._enqueue_own(
+                bodies.Gap(
+                    reason="damage",
+                    segment=piece.segment,
+                    offset=piece.offset,
+                    length=piece.length,
+                    before=piece.before,
+                    after=piece.after,
+                )
+            )
+
+    def _mark(self) -> None:
+        self._since_mark = 0
+        self._enqueue_own(mark_of(self._tip))
+        self._since_mark = 0
+
+    def _known_ids(self) -> dict[str, Ticket]:
+        if self._ids is None:
+            self._ids = {}
+            journal = self.journal()
+            for record in journal.records() if journal is not None else ():
+                if isinstance(record, Entry) and record.id is not None:
+                    self._ids[record.id] = Ticket(None, [record])
+        return self._ids
+
+    def _abandoned_twin(self, encoded: list[tuple[Body, bytes]]) -> Ticket | None:
+        """Return the ticket of a call that got ``DiskFull``, if this is the same call again.
+
+        Its entries have numbers and will be written; a retry that queued them once more would
+        write them twice.
+        """
+        wanted = [body for body, _ in encoded]
+        for ticket in self._writer.queued:
+            if ticket.abandoned and [entry.body for entry in ticket.entries] == wanted:
+                ticket.abandoned = False
+                return ticket
+        return None
+
+    # Streams
+
+    def _finish_stream(self, message: Message) -> Ticket:
+        return self.submit([message])
+
+    def _open_live(self) -> LiveFile:
+        if self._writer.place is None:
+            with self.mutex:
+                self._introduce()
+            self.flush()
+        place = self._writer.place
+        assert place is not None
+        return LiveFile(self._home.files, place.folder)
+
+    def recover(self, messages: Sequence[Message]) -> None:
+        """Keep what a process that died had streamed, then empty the live file."""
+        if not messages:
+            return
+        with suppress(DiskFull):  # they stay queued; the live file still has them
+            for message in messages:
+                self.append([message])
+            self.streams.discard_leftovers()
+
+    # What the writer calls
+
+    def _birth(self, data: bytes, payloads: list[bytes]) -> Place:
+        return self._home.make_session(self.header.session, [data], payloads, [])
+
+    def _store_payloads(self, place: Place, payloads: list[bytes]) -> None:
+        blobs = Blobs(self._home.files, place.folder)
+        for payload in payloads:
+            blobs.write(payload)
+
+    def _publish(self, tickets: list[Ticket]) -> None:
+        """Make what is durable visible. Called by the writer under the mutex."""
+        self.state = tickets[-1].after
+        for ticket in tickets:
+            for entry in ticket.entries:
+                self.branch.extend(entry)
+                if self._listeners:
+                    self._undelivered.append(entry)
+                if isinstance(entry.body, Message) and entry.body.stream is not None:
+                    self._finished_stream = True
+
+    # After durability
+
+    def listen(self, callback: Callable[[Entry], None]) -> Callable[[], None]:
+        """Call ``callback`` for every entry from now on; return a function that ends it."""
+        with self.mutex:
+            self._listeners.append(callback)
+
+        def stop() -> None:
+            with self.mutex, suppress(ValueError):
+                self._listeners.remove(callback)
+
+        return stop
+
+    def _deliver(self) -> None:
+        """Tell listeners, in order, outside the mutex; one thread at a time does it."""
+        if self._finished_stream:
+            self._finished_stream = False
+            self.streams.settled()
+        while True:
+            with self.mutex:
+                if self._delivering or not self._undelivered:
+                    return
+                self._delivering = True
+                entry = self._undelivered.popleft()
+                listeners = list(self._listeners)
+            try:
+                for listener in listeners:
+                    try:
+                        listener(entry)
+                    except Exception:  # noqa: BLE001  other people's code; the entry is durable
+                        _LOG.exception("A listener failed on entry %d", entry.seq)
+            finally:
+                with self.mutex:
+                    self._delivering = False
+
+    def _work(self) -> float | None:
+        """What the pump does: write what nobody waits for, flush and sync streams, retry."""
+        idle = self._writer.drain()
+        self._deliver()
+        delay = self.streams.work()
+        if idle:
+            return delay
+        return _RETRY_SECONDS if delay is None else min(delay, _RETRY_SECONDS)
+
+    # Rewriting and closing
+
+    def move(self, place: Place, size: int, last: Entry, state: State) -> None:
+        """Go on in a rewritten journal. The caller holds the mutex and nothing is queued."""
+        self._writer.move(place, size, last)
+        self.state = self._tip = state
+        self._unnoted = []
+        self._ids = None
+        self._since_mark = 0
+        self.branch.forget()
+
+    @property
+    def next_seq(self) -> int:
+        """The number that the next entry will get."""
+        return self._writer.next_seq
+
+    def close(self) -> None:
+        """Finish streams as interrupted, make everything durable, let go of the lock.
+
+        Raises:
+            DiskFull: entries still wait for room; the session stays open.
+            WriteFailed: entries that nobody waited for were lost.
+        """
+        with self.mutex:
+            if self._closed:
+                return
+        try:
+            self.streams.interrupt_all()
+            self.flush()
+        except DiskFull:
+            raise
+        except HoldfastError:
+            self._let_go()
+            raise
+        self._let_go()
+        self._deliver()
+        self._writer.raise_unseen()
+
+    def _let_go(self) -> None:
+        with self.mutex:
+            self._closed = True
+        self._pump.stop()
+        self.streams.close()
+        with self.mutex:
+            if self._writer.place is not None:
+                self.journal()  # so that what was written can still be read
+            self._writer.close()
+        _open_recorders.discard(self)
+
+
+def _encoded(body: Any, *, own: bool = False) -> tuple[Body, bytes]:
+    if isinstance(body, _JOURNALS_OWN) and not own:
+        raise UsageError(f"{type_of(body)} entries are written by the journal itself.")
+    if isinstance(body, Message) and body.role not in _ROLES:
+        raise UsageError(f"{body.role!r} is not a role: use user, assistant, tool or system.")
+    data, again = encode_body(body)
+    return again, data
+
+
+_open_recorders: WeakSet[Recorder] = WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Write what was submitted and never waited for, before the interpreter goes."""
+    for recorder in list(_open_recorders):
+        try:
+            recorder.close()
+        except HoldfastError as error:
+            _LOG.critical("%s", error)

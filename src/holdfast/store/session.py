@@ -1,0 +1,437 @@
+"""One open session: the surface that programs use. What happens is in the modules it calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.errors import DiskFull, FormatTooNew, UsageError
+from holdfast.journal.files import NO_ROOM
+from holdfast.model.codec import dumps, plain
+from holdfast.model.entry import (
+    FORMAT,
+    TREE,
+    Body,
+    Checkpoint,
+    Custom,
+    Head,
+    Meta,
+    Position,
+    Usage,
+)
+from holdfast.model.message import Message, user
+from holdfast.store.blobs import Blobs, put_back
+from holdfast.store.branch import Branch, walk
+from holdfast.store.contract import Compaction, Recovery
+from holdfast.store.follower import Follower
+from holdfast.store.rewrite import Copy, branch_numbers, kept_by_compaction, replace_journal
+from holdfast.store.streams import Stream, new_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+    from holdfast.journal.reader import Damage, Journal
+    from holdfast.journal.ticket import Ticket
+    from holdfast.model.entry import Entry
+    from holdfast.model.state import State, Totals
+    from holdfast.store.home import Home
+    from holdfast.store.recorder import Recorder
+
+Place = Position | int | None
+
+
+class Session:
+    """A session that was created or opened. Works from any thread; ``async with`` works too.
+
+    Blocking methods return once what they wrote is durable. ``submit`` (and ``Stream.submit``)
+    return a ticket instead, to ``wait()`` for or to ``await``.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        session_id: str,
+        *,
+        recorder: Recorder | None = None,
+        journal: Journal | None = None,
+        state: State | None = None,
+        recovery: Recovery | None = None,
+        new_meta: dict[str, Any] | None = None,
+    ) -> None:
+        self._home = home
+        self.id = session_id
+        self._recorder = recorder
+        self._read_journal = journal
+        self._read_state = state
+        self._read_branch = Branch()
+        self.recovery = recovery or Recovery()
+        """What opening found and did."""
+        self._forget: Callable[[Session], None] | None = None
+        self._fork: Callable[[Session, Journal, int | None], Session] | None = None
+        self._new_meta = new_meta if new_meta is not None else {}
+        if recorder is None and recovery is not None:
+            self._read_branch.virtual = list(recovery.interrupted)
+
+    def attach(
+        self,
+        *,
+        forget: Callable[[Session], None],
+        fork: Callable[[Session, Journal, int | None], Session],
+    ) -> None:
+        """Let the store know when the session closes, and make forks."""
+        self._forget, self._fork = forget, fork
+
+    # Appending
+
+    def append(self, item: Body | Sequence[Body], id: str | None = None) -> Position:
+        """Append a message (or another body) and return its position once it is durable.
+
+        A list is one atomic batch: after a crash all of it is there, or nothing. With an ``id``
+        the call is idempotent: if an entry of that id exists, its position is returned and nothing
+        is written.
+
+        Raises:
+            DiskFull: accepted and numbered, waiting for room. The same call again waits for the
+                same entries and does not write them twice.
+            WriteFailed: the journal cannot be written any more.
+            UsageError: it cannot be stored, or this session is closed or read-only.
+        """
+        return self._writable().append(_as_list(item), id)
+
+    def submit(self, item: Body | Sequence[Body], id: str | None = None) -> Ticket:
+        """Append in the background: returns a ticket to wait for or to await."""
+        return self._writable().submit(_as_list(item), id)
+
+    def stream(
+        self, *, model: str | None = None, call_id: str | None = None, name: str | None = None
+    ) -> Stream:
+        """Begin an assistant message that is streamed, or with ``call_id`` a tool's output."""
+        recorder = self._writable()
+        kind = "text" if call_id is None else "tool_output"
+        pattern = new_stream(
+            recorder.next_seq - 1, kind=kind, call_id=call_id, name=name, model=model
+        )
+        return recorder.streams.begin(pattern)
+
+    def usage(
+        self,
+        *,
+        input: int,  # noqa: A002  the word everybody uses
+        output: int,
+        cost_usd: float | None = None,
+        model: str | None = None,
+        cache_read: int = 0,
+        cache_write: int = 0,
+        **extra: Any,
+    ) -> Position:
+        """Record what one request cost; totals are derived from these."""
+        return self.append(
+            Usage(input, output, cost_usd, cache_read, cache_write, model, extra=extra)
+        )
+
+    def update(self, **meta: Any) -> Position | None:
+        """Merge facts about the session: title, tags, model, provider, anything.
+
+        Before the first entry nothing is written and ``None`` is returned; the facts go with it.
+        """
+        recorder = self._writable()
+        with recorder.mutex:
+            if recorder.unborn:
+                self._new_meta.update(meta)
+                return None
+        return recorder.append([Meta(meta)])
+
+    def event(self, name: str, data: Any = None, *, complete: bool | None = None) -> Position:
+        """Record opaque data of a viewer, extension or framework."""
+        return self.append(Custom(name, data, complete))
+
+    def on_entry(self, callback: Callable[[Entry], None]) -> Callable[[], None]:
+        """Call ``callback`` with each entry after it is durable, in order.
+
+        Contract: runs outside all locks, may append. What it raises is logged; the entry stays.
+        Returns a function that ends it.
+        """
+        return self._writable().listen(callback)
+
+    # History
+
+    def checkpoint(
+        self,
+        summary: Message | str | Sequence[Message],
+        upto: Place = None,
+        keep_last: int = 0,
+        tokens: int | None = None,
+    ) -> Position:
+        """Let the context start from a summary.
+
+        The summary covers messages up to ``upto`` (the head if not given) but for the last
+        ``keep_last`` of them. What came after ``upto`` is always kept, also if it arrived while
+        the summary was being made; nothing that an earlier checkpoint covers comes back.
+        """
+        recorder = self._writable()
+        with recorder.mutex:
+            recorder.flush()
+            keep_from = self._keep_from(_number(upto), keep_last)
+            body = Checkpoint(_summary(summary), keep_from, tokens)
+            ticket = recorder.submit([body])
+        return recorder.settle(ticket)
+
+    def _keep_from(self, upto: int | None, keep_last: int) -> int:
+        if keep_last < 0:
+            raise UsageError("keep_last cannot be negative.")
+        head = self.state.head
+        if upto is not None and upto != head:
+            journal = self._journal()
+            on_branch = journal is not None and any(
+                entry.seq == upto for entry in walk(journal, head, [])
+            )
+            if not on_branch:
+                raise UsageError(f"Entry {upto} is not on the current branch.")
+        if upto is None:
+            upto = self.state.seq
+        branch = self._branch(whole=False)
+        previous = branch.checkpoint
+        lowest = previous.keep_from if previous is not None else 0
+        covered = [seq for seq, _ in branch.numbered if lowest <= seq <= upto]
+        if keep_last and covered:
+            return covered[-keep_last] if keep_last <= len(covered) else covered[0]
+        return max(lowest, upto + 1)
+
+    def truncate(self, keep_last: int) -> Position:
+        """Keep the last messages in the context, and the summary that there is."""
+        return self.checkpoint(self.summary, keep_last=keep_last)
+
+    def replace(self, messages: Sequence[Message]) -> Position:
+        """Begin a new branch with exactly these messages; the old one stays in the journal."""
+        return self.append([Head(None), *messages])
+
+    def clear(self) -> Position:
+        """Begin a new, empty branch; the old one stays in the journal."""
+        return self.append(Head(None))
+
+    def rewind(self, to: Place) -> Position:
+        """Go on from an earlier entry (``None``: from the beginning). Nothing is destroyed."""
+        recorder = self._writable()
+        number = _number(to)
+        with recorder.mutex:
+            recorder.flush()
+            journal = self._journal()
+            if number is not None:
+                entry = journal.find(number) if journal is not None else None
+                if entry is None or entry.type not in TREE:
+                    raise UsageError(f"There is no message or checkpoint numbered {number}.")
+            ticket = recorder.submit([Head(number)])
+        return recorder.settle(ticket)
+
+    def fork(self, at: Place = None) -> Session:
+        """Make a new session from the branch up to ``at`` (the head if not given)."""
+        if self._recorder is not None:
+            self._recorder.flush()
+        journal = self._journal()
+        if journal is None or self._fork is None:
+            raise UsageError("There is nothing to fork: this session has no entries yet.")
+        return self._fork(self, journal, _number(at) if at is not None else self.state.head)
+
+    def compact(self) -> Compaction:
+        """Reclaim disk space: drop what is off the branch or covered by the checkpoint.
+
+        The old journal is kept, compressed, in the session's ``archive`` folder.
+        """
+        recorder = self._writable()
+        with recorder.mutex:
+            recorder.flush()
+            journal, place = self._journal(), recorder.place
+            if journal is None or place is None:
+                raise UsageError("There is nothing to compact: this session has no entries yet.")
+            branch = self._branch(whole=False)
+            keep_from = branch.checkpoint.keep_from if branch.checkpoint is not None else 0
+            state = msgspec.structs.replace(self.state, gaps=[])
+            old = recorder.header
+            copy = Copy(
+                journal,
+                msgspec.structs.replace(old, holds=place.segment),
+                kept_by_compaction(branch_numbers(journal, self.state.head, []), keep_from),
+                lambda _: state,
+                recorder.next_seq,
+            )
+            before = journal.size_bytes
+            try:
+                new_place, archived = replace_journal(self._home.files, place, journal, copy)
+            except OSError as error:
+                if error.errno in NO_ROOM:
+                    raise DiskFull(place.path, ()) from error
+                raise
+            assert copy.last is not None
+            recorder.move(new_place, copy.size_bytes, copy.last, copy.state)
+        return Compaction(before, copy.size_bytes, copy.left_out, str(archived))
+
+    # Looking
+
+    @property
+    def state(self) -> State:
+        """Everything session-wide that is durable: head, meta, totals, turn, queue, labels."""
+        if self._recorder is not None:
+            return self._recorder.state
+        assert self._read_state is not None
+        return self._read_state
+
+    @property
+    def totals(self) -> Totals:
+        """Tokens and cost of all requests so far."""
+        return self.state.totals
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The merged facts about the session."""
+        return {**self._new_meta, **self.state.meta}
+
+    @property
+    def messages(self) -> list[Message]:
+        """All messages of the current branch, oldest first."""
+        return [self._restored(message) for message in self._branch(whole=True).messages]
+
+    def context(self) -> list[Message]:
+        """Return what a provider gets: the summary, then the messages that it does not cover."""
+        return [self._restored(message) for message in self._branch(whole=False).context]
+
+    @property
+    def summary(self) -> list[Message]:
+        """The summary of the checkpoint that counts; empty if there is none."""
+        checkpoint = self._branch(whole=False).checkpoint
+        return [] if checkpoint is None else [self._restored(each) for each in checkpoint.summary]
+
+    @property
+    def path(self) -> Path:
+        """The session's folder; it may not exist yet."""
+        return self._folder()
+
+    @property
+    def trouble(self) -> Exception | None:
+        """What keeps entries from becoming durable right now; ``None`` if all is well."""
+        return self._recorder.trouble() if self._recorder is not None else None
+
+    @property
+    def read_only(self) -> bool:
+        """Whether appending is refused."""
+        return self._recorder is None
+
+    def follow(
+        self, after: Position | int = -1, *, live: bool = False, wait: bool = True
+    ) -> Follower:
+        """Return an iterator over entries numbered above ``after``, and over new ones as they come.
+
+        With ``live`` also over text that is being streamed. Without ``wait`` it ends at the end.
+        """
+        number = _number(after)
+        return Follower(
+            self._home.files, self._folder(), -1 if number is None else number, live=live, wait=wait
+        )
+
+    def export(self, format: str = "json") -> str:  # noqa: A002  as users say it
+        """Return the conversation as text: ``json`` (one object) or ``jsonl`` (a message a line).
+
+        Messages that are not durable yet are in it too: this is the way to save them if the disk
+        fails.
+        """
+        messages = [plain(message) for message in self.messages]
+        if self._recorder is not None:
+            messages += [plain(message) for message in self._recorder.pending_messages()]
+        if format == "jsonl":
+            return "".join(dumps(message).decode() + "\n" for message in messages)
+        if format == "json":
+            whole = {"session": self.id, "meta": self.meta, "messages": messages}
+            return dumps(whole).decode()
+        raise UsageError(f"Unknown export format {format!r}: use 'json' or 'jsonl'.")
+
+    def _branch(self, *, whole: bool) -> Branch:
+        """Return the current branch, read as far as needed. A consistent copy."""
+        recorder = self._recorder
+        if recorder is None:
+            branch, journal = self._read_branch, self._read_journal
+            if journal is not None:
+                branch.load(journal, self.state.head, [], whole=whole)
+            return branch
+        with recorder.mutex:
+            journal = recorder.journal()
+            noticed: list[Damage] = []
+            if journal is not None:
+                recorder.branch.load(journal, recorder.state.head, noticed, whole=whole)
+            recorder.note_damage(noticed)
+            return recorder.branch.copy()
+
+    def _journal(self) -> Journal | None:
+        return self._read_journal if self._recorder is None else self._recorder.journal()
+
+    def _folder(self) -> Path:
+        journal = self._journal()
+        return self._home.folder(self.id) if journal is None else journal.folder
+
+    def _restored(self, message: Message) -> Message:
+        return put_back(message, Blobs(self._home.files, self._folder()))
+
+    def _writable(self) -> Recorder:
+        if self._recorder is None:
+            if self._read_state is not None and self._read_state.unsupported is not None:
+                raise FormatTooNew(self._read_state.unsupported, FORMAT)
+            raise UsageError(f"Session {self.id} was opened read-only; open it with mode='write'.")
+        return self._recorder
+
+    # Closing
+
+    def close(self) -> None:
+        """Make everything durable and let go. Running streams are kept as interrupted.
+
+        Raises:
+            DiskFull: entries still wait for room; the session stays open and goes on trying.
+            WriteFailed: entries that nobody waited for were lost.
+        """
+        try:
+            if self._recorder is not None:
+                self._recorder.close()
+        finally:
+            if self._forget is not None and (self._recorder is None or self._recorder.closed):
+                self._forget(self)
+
+    def __enter__(self) -> Self:
+        """Return the session."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        """Return the session."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        """Close without blocking the event loop."""
+        import asyncio  # noqa: PLC0415  whoever is here has it
+
+        await asyncio.to_thread(self.close)
+
+
+def _as_list(item: Any) -> list[Any]:
+    return list(item) if isinstance(item, list | tuple) else [item]
+
+
+def _number(place: Place) -> int | None:
+    if isinstance(place, Position):
+        return place.seq
+    if place is None or (isinstance(place, int) and not isinstance(place, bool)):
+        return place
+    raise UsageError("An entry is named by its number or by the Position that append returned.")
+
+
+def _summary(given: Message | str | Sequence[Message]) -> list[Message]:
+    if isinstance(given, str):
+        return [user(given)]
+    return [given] if isinstance(given, Message) else list(given)

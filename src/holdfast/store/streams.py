@@ -1,0 +1,315 @@
+"""Text that is being streamed, and what a crash left of it.
+
+``write`` puts text into the live file within 50 ms, before anybody else can see it; the file is
+synced within a second. ``finish`` turns the stream into one message, in the journal like any
+other. What a process that died had written becomes a message with ``stop: interrupted`` (or a
+tool result with outcome ``unknown``) when the session is opened next.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.errors import UsageError
+from holdfast.journal.live import LARGEST_LIVE_BYTES, LiveFile
+from holdfast.model.codec import loads
+from holdfast.model.event import Event
+from holdfast.model.ids import new_name
+from holdfast.model.message import AnyPart, Message, Text, Thinking, ToolCall, ToolResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import TracebackType
+    from typing import Self
+
+    from holdfast.journal.ticket import Ticket
+    from holdfast.model.entry import Position
+
+_WRITE_WITHIN_SECONDS = 0.05
+_SYNC_WITHIN_SECONDS = 0.5  # the promise is one second; the sync itself takes time
+
+KINDS = frozenset({"text", "thinking", "tool_call", "tool_output"})
+
+
+class Stream:
+    """One message in the making. Made by ``session.stream``; use it in a ``with`` block.
+
+    Leaving the block without ``finish`` finishes it: with stop ``end``, or ``interrupted`` if an
+    exception passes through.
+    """
+
+    def __init__(self, streams: Streams, first: Event) -> None:
+        self._streams = streams
+        self._first = first
+        self.events: list[Event] = []
+        self._finished = False
+
+    @property
+    def name(self) -> str:
+        """The stream's name, which the finished message carries."""
+        return self._first.stream
+
+    def write(
+        self,
+        text: str,
+        *,
+        kind: str | None = None,
+        call_id: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Add text. ``kind`` is text, thinking, tool_call (with ``call_id`` and ``name``)."""
+        if self._finished:
+            raise UsageError("This stream is finished; begin another one.")
+        kind = kind or self._first.kind
+        if kind not in KINDS or not isinstance(text, str):
+            raise UsageError(f"A stream takes text of kind {', '.join(sorted(KINDS))}.")
+        event = msgspec.structs.replace(
+            self._first,
+            kind=kind,
+            text=text,
+            call_id=call_id or self._first.call_id,
+            name=name or self._first.name,
+        )
+        with self._streams.lock:
+            self.events.append(event)
+        self._streams.written(event)
+
+    def finish(
+        self, stop: str = "end", content: list[AnyPart] | None = None, **fields: Any
+    ) -> Position:
+        """Make the stream one durable message. See ``submit``."""
+        return self.submit(stop, content, **fields).wait()
+
+    def submit(
+        self, stop: str = "end", content: list[AnyPart] | None = None, **fields: Any
+    ) -> Ticket:
+        """Finish without waiting: returns a ticket to wait for or to await.
+
+        Args:
+            stop: how the message ended. A tool's output ends with the outcome of that name
+                (``end`` means completed, ``interrupted`` unknown).
+            content: the exact parts, where they are more than the text that was written
+                (signatures, parsed arguments).
+            fields: further fields of the message, such as ``request``.
+        """
+        if self._finished:
+            raise UsageError("This stream is finished already.")
+        self._finished = True
+        message = assemble(self._first, self.events, stop)
+        if content is not None:
+            message = msgspec.structs.replace(message, content=content)
+        return self._streams.finished(self, msgspec.structs.replace(message, **fields))
+
+    def __enter__(self) -> Self:
+        """Return the stream."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        """Finish the stream if the block did not."""
+        if not self._finished:
+            self.finish("end" if kind is None else "interrupted")
+
+    async def __aenter__(self) -> Self:
+        """Return the stream."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        """Finish the stream if the block did not."""
+        if not self._finished:
+            await self.submit("end" if kind is None else "interrupted")
+
+
+class Streams:
+    """All running streams of a session, and the live file they share."""
+
+    def __init__(
+        self, open_file: Callable[[], LiveFile], append: Callable[[Message], Ticket]
+    ) -> None:
+        self.lock = threading.RLock()
+        self._open_file = open_file
+        self._append = append
+        self._file: LiveFile | None = None
+        self._running: list[Stream] = []
+        self._unwritten: list[Event] = []
+        self._write_due: float | None = None
+        self._sync_due: float | None = None
+        self._last_write = 0.0
+        self.wake: Callable[[], None] = lambda: None
+
+    def begin(self, first: Event) -> Stream:
+        """Begin a stream."""
+        stream = Stream(self, first)
+        with self.lock:
+            self._running.append(stream)
+        return stream
+
+    def written(self, event: Event) -> None:
+        """Take an event: into the file now, or together with what follows in the next 50 ms."""
+        with self.lock:
+            self._unwritten.append(event)
+            now = time.monotonic()
+            if self._write_due is None:
+                self._write_due = max(now, self._last_write + _WRITE_WITHIN_SECONDS)
+            if self._write_due <= now:
+                self._write(now)
+        self.wake()
+
+    def _write(self, now: float) -> None:
+        try:
+            if self._file is None:
+                self._file = self._open_file()
+            self._file.append(_joined(self._unwritten))
+        except OSError:
+            # Not shown to anybody yet, and still in memory: the finished message will carry it, or
+            # fail loudly. Try again with the next text.
+            self._write_due = now + 1.0
+            return
+        self._unwritten = []
+        self._last_write, self._write_due = now, None
+        if self._sync_due is None:
+            self._sync_due = now + _SYNC_WITHIN_SECONDS
+        if self._file.size_bytes > LARGEST_LIVE_BYTES:
+            self._shrink(self._file)
+
+    def _shrink(self, file: LiveFile) -> None:
+        try:
+            file.rewrite(_joined(event for stream in self._running for event in stream.events))
+        except OSError:
+            return  # the old one is still there
+
+    def work(self) -> float | None:
+        """Do what is due; return the seconds until the next thing is."""
+        with self.lock:
+            now = time.monotonic()
+            if self._write_due is not None and self._write_due <= now and self._unwritten:
+                self._write(now)
+            file = self._file if self._sync_due is not None and self._sync_due <= now else None
+            if file is not None:
+                self._sync_due = None
+                try:
+                    file.sync()
+                except OSError:
+                    self._replace_file(file)
+            due = [at for at in (self._write_due, self._sync_due) if at is not None]
+            return max(0.0, min(due) - time.monotonic()) if due else None
+
+    def _replace_file(self, file: LiveFile) -> None:
+        # After a failed sync the pages may be gone: everything that still counts goes into a new
+        # file, from memory.
+        self._shrink(file)
+
+    def finished(self, stream: Stream, message: Message) -> Ticket:
+        """Append the message; the stream's text leaves the live file once it is durable."""
+        ticket = self._append(message)
+        with self.lock:
+            self._running.remove(stream)
+            self._unwritten = [event for event in self._unwritten if event.stream != stream.name]
+        return ticket
+
+    def settled(self) -> None:
+        """Empty the live file if nothing is running. Called after each durable finish."""
+        with self.lock:
+            if self._file is not None and not self._running and not self._unwritten:
+                try:
+                    self._file.clear()
+                except OSError:
+                    return  # finished streams in it are recognised by their names
+                self._write_due = self._sync_due = None
+
+    def discard_leftovers(self) -> None:
+        """Empty the live file of streams that an earlier process left; all are entries now."""
+        with self.lock, suppress(OSError):
+            if self._file is None:
+                self._file = self._open_file()
+            self._file.clear()
+
+    def interrupt_all(self) -> None:
+        """Finish every running stream as interrupted."""
+        for stream in list(self._running):
+            stream.submit("interrupted")
+
+    def close(self) -> None:
+        """Close the live file."""
+        with self.lock:
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+
+def new_stream(
+    after: int, *, kind: str, call_id: str | None, name: str | None, model: str | None
+) -> Event:
+    """Return the pattern that all events of a new stream follow."""
+    return Event(new_name(), kind, after, "", call_id=call_id, name=name, model=model)
+
+
+def _joined(events: Iterable[Event]) -> list[Event]:
+    """Join neighbouring text of the same stream, kind and call."""
+    joined: list[Event] = []
+    for event in events:
+        last = joined[-1] if joined else None
+        if last is not None and msgspec.structs.replace(last, text=event.text) == event:
+            joined[-1] = msgspec.structs.replace(event, text=last.text + event.text)
+        else:
+            joined.append(event)
+    return joined
+
+
+def assemble(first: Event, events: list[Event], stop: str) -> Message:
+    """Make the message that a stream's events amount to."""
+    pieces = _joined(sorted(events, key=_place_of(events)))
+    if first.kind == "tool_output":
+        outcome = {"end": "completed", "interrupted": "unknown"}.get(stop, stop)
+        text: list[AnyPart] = [Text(text=piece.text) for piece in pieces]
+        result = ToolResult(call_id=first.call_id or "", content=text, outcome=outcome)
+        return Message(role="tool", content=[result], stream=first.stream)
+    content = [_part(piece) for piece in pieces]
+    return Message(
+        role="assistant", content=content, model=first.model, stop=stop, stream=first.stream
+    )
+
+
+def _place_of(events: list[Event]) -> Callable[[Event], int]:
+    """Order events so that pieces of parallel tool calls come together, first come first."""
+    first_seen: dict[tuple[str, str | None], int] = {}
+    for number, event in enumerate(events):
+        if event.kind == "tool_call":
+            first_seen.setdefault((event.kind, event.call_id), number)
+    places = {
+        id(event): first_seen.get((event.kind, event.call_id), number)
+        for number, event in enumerate(events)
+    }
+    return lambda event: places[id(event)]
+
+
+def _part(piece: Event) -> AnyPart:
+    if piece.kind == "thinking":
+        return Thinking(text=piece.text)
+    if piece.kind != "tool_call":
+        return Text(text=piece.text)
+    arguments, partial = None, None
+    try:
+        arguments = loads(piece.text.encode())
+    except (ValueError, RecursionError):
+        partial = piece.text  # it broke off: kept for people, never sent or run
+    return ToolCall(
+        id=piece.call_id or "", name=piece.name or "", arguments=arguments, partial=partial
+    )
+
+
+def unfinished(events: list[Event], finished: set[str]) -> list[Message]:
+    """Return the messages that the streams nobody finished amount to, in order of beginning."""
+    streams: dict[str, list[Event]] = {}
+    for event in events:
+        if event.stream not in finished:
+            streams.setdefault(event.stream, []).append(event)
+    return [assemble(parts[0], parts, "interrupted") for parts in streams.values()]

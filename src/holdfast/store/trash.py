@@ -1,0 +1,67 @@
+"""Deletion that can be undone: a session folder is moved, never removed.
+
+The writer's lock is taken first, so nobody's running session disappears under them. The name in
+the trash carries a unique part: a key may be used, deleted and used again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.errors import SessionExists, SessionNotFound
+from holdfast.journal.lock import Lock
+from holdfast.model.ids import SESSION_ID, check_part, new_uid
+from holdfast.version import __version__
+
+if TYPE_CHECKING:
+    import os
+
+    from holdfast.store.home import Home
+
+
+def move_to_trash(home: Home, folder: Path) -> Path:
+    """Move a session to the trash; return where it is now.
+
+    Raises:
+        SessionLocked: somebody is writing to it.
+    """
+    lock = Lock.acquire(home.files, folder, __version__)
+    try:
+        home.files.make_folders(home.trash)
+        target = home.trash / f"{folder.name}.{new_uid()}"
+        home.files.rename(folder, target)
+        # First where it is now: a power cut may leave it in both places, never in none.
+        home.files.sync_folder(home.trash)
+        home.files.sync_folder(folder.parent)
+    finally:
+        lock.release()
+    return target
+
+
+def restore(home: Home, wanted: str) -> str:
+    """Bring the last deleted session of that id (or unique part) back; return its id."""
+    part = check_part(wanted)
+    found = [entry for entry in home.files.folders(home.trash) if part in _id_of(entry)]
+    ids = {_id_of(entry) for entry in found}
+    if len(ids) != 1:
+        what = "No session" if not ids else f"More than one session ({len(ids)})"
+        raise SessionNotFound(f"{what} with {part!r} in its id is in the trash.")
+    (session_id,) = ids
+    # ctime changes with the rename into the trash: the last deleted one comes back.
+    newest = max(found, key=lambda entry: entry.stat(follow_symlinks=False).st_ctime_ns)
+    folder = home.folder(session_id)
+    if home.has(session_id):
+        raise SessionExists(
+            f"Session {session_id} exists; delete or rename it before restoring the other one."
+        )
+    home.files.make_folders(folder.parent)
+    home.files.rename(Path(newest.path), folder)
+    home.files.sync_folder(folder.parent)
+    home.files.sync_folder(home.trash)
+    return session_id
+
+
+def _id_of(entry: os.DirEntry[str]) -> str:
+    name = entry.name.partition(".")[0]
+    return name if SESSION_ID.fullmatch(name) else ""
