@@ -26,7 +26,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+    from typing import Any, Self
 
     from holdfast.model.holder import Holder
 
@@ -35,6 +37,14 @@ class HoldfastError(Exception):
     """Root of the tree: catch this to catch everything Holdfast reports."""
 
     exit_code: ClassVar[int] = 1
+
+    def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...], dict[str, Any]]:
+        """Pickle the message and the attributes, whatever the constructor takes.
+
+        The default would call the constructor with the message alone, and a worker process that
+        reports such an error takes its whole pool down.
+        """
+        return type(self).__new__, (type(self), *self.args), self.__dict__
 
 
 class UsageError(HoldfastError):

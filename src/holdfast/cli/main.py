@@ -17,8 +17,18 @@ _VERBS = {
 }
 
 
+_READER_GONE = 141  # as the shell tells it: 128 + SIGPIPE
+
+
 class _Verbs(click.Group):
     """A group whose commands are imported when they are called, so that none pays for another."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # here, because click makes it exit code 1
+            sys.stdout = None  # nothing is left to be flushed at exit
+            ctx.exit(_READER_GONE)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
         return list(_VERBS)
@@ -27,7 +37,7 @@ class _Verbs(click.Group):
         if cmd_name not in _VERBS:
             return None
         command: Any = import_module(f"holdfast.cli.{cmd_name}").command
-        return command  # type: ignore[no-any-return]  # decorated by click
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's signature
         with formatter.section("Commands"):
@@ -43,7 +53,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; a mistake gets one sentence and an exit code, never a traceback."""
     try:
-        cli.main(prog_name="holdfast", standalone_mode=False)
+        sys.exit(cli.main(prog_name="holdfast", standalone_mode=False))
     except click.ClickException as error:
         error.show()
         sys.exit(2)
@@ -52,5 +62,3 @@ def main() -> None:
     except HoldfastError as error:
         click.echo(f"holdfast: {error}", err=True)
         sys.exit(error.exit_code)
-    except BrokenPipeError:
-        sys.exit(141)

@@ -8,6 +8,8 @@ import click
 import msgspec
 
 import holdfast
+from holdfast.cli.ls import printable
+from holdfast.model.codec import dumps
 
 
 @click.command(help="Read a whole session and report every problem; changes nothing.")
@@ -17,10 +19,10 @@ def command(*, session: str, as_json: bool) -> None:
     """Verify a session."""
     report = holdfast.open_store().verify(session)
     if as_json:
-        click.echo(msgspec.json.encode(report))
+        click.echo(dumps(msgspec.to_builtins(report)))
     else:
         for problem in report.problems:
-            click.echo(f"{problem.kind:12} {problem.where}: {problem.detail}")
+            click.echo(f"{problem.kind:12} {printable(problem.where)}: {problem.detail}")
         verdict = "intact" if report.ok else f"{len(report.problems)} problem(s)"
         click.echo(f"{report.id}: {report.entries} entries, {report.size_bytes} bytes, {verdict}")
     if not report.ok:

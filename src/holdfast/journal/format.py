@@ -11,8 +11,8 @@ a gap or header with a ``chain`` field that field is the previous sum (empty: un
 the header of a continuation the ``continues.sum``: so lines keep their bytes when they are moved
 or written again.
 
-Lines of our own making are taken apart by one regular expression; anything else (other spacing,
-other order, no sum) goes through a full decode.
+Lines of our own making are decoded in one go; anything else (unknown fields, no sum at the end,
+numbers or characters that not everybody reads) is taken apart with care.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from itertools import islice
 from typing import Any
 from zlib import crc32
 
-from holdfast.model.codec import decode_body, dumps, loads, revive_body
+from holdfast.model.codec import decode_line, dumps, loads, revive_body
 from holdfast.model.entry import (
     ENVELOPE,
     NO_PARENT_FIELD,
@@ -44,13 +44,16 @@ _SUM_LENGTH = len(_SUM_FIELD) + 8 + 2
 _SUM = re.compile(rb',"sum":"([0-9a-f]{8})"\}$')
 _START = re.compile(
     rb'\{"seq":(\d{1,15}),"at":"([0-9A-Za-z:.+-]{1,40})",(?:"parent":(\d{1,15}|null),)?'
-    rb'(?:"id":("(?:[^"\\]|\\.){1,4000}"),)?(?:"batch":\[(\d{1,9}),(\d{1,9})\],)?'
-    rb'"type":"([a-z_]{1,40})"([,}])'
+    rb'(?:"id":"(?:[^"\\]|\\.){1,4000}",)?(?:"batch":\[\d{1,9},\d{1,9}\],)?'
+    rb'"type":"([a-z_]{1,40})"'
 )
 SEQ_START = re.compile(rb'\{"seq":(\d{1,15}),')
 _RECORD_START = re.compile(rb'\{"seq":\d')
 _SCANNER = json.JSONDecoder()
 _MOST_SALVAGE_TRIES = 1000
+
+CHAIN_SETTERS = frozenset({"gap", "header"})
+"""Types that may start the chain of checksums anew, or say how it goes on."""
 
 _second = -1
 _second_text = ""
@@ -73,24 +76,21 @@ def seal(
     type_name: str,
     body: bytes,
     previous: bytes,
-    *,
     parent: int | None = NO_PARENT_FIELD,
     id: str | None = None,
     batch: tuple[int, int] | None = None,
 ) -> bytes:
     """Return a whole line without its newline, chained to the previous line's sum."""
     start = f'{{"seq":{seq},"at":"{at}",'
-    if parent is None:
-        start += '"parent":null,'
-    elif parent != NO_PARENT_FIELD:
-        start += f'"parent":{parent},'
+    if parent != NO_PARENT_FIELD:
+        start += f'"parent":{"null" if parent is None else parent},'
     if id is not None:
         start += f'"id":{dumps(id).decode()},'
     if batch is not None:
         start += f'"batch":[{batch[0]},{batch[1]}],'
-    start += f'"type":"{type_name}"'
     inside = body[1:-1]
-    line = start.encode() + b"," + inside if inside else start.encode()
+    start += f'"type":"{type_name}",' if inside else f'"type":"{type_name}"'
+    line = start.encode() + inside
     return b'%s,"sum":"%08x"}' % (line, crc32(line, crc32(previous)))
 
 
@@ -116,39 +116,23 @@ def parse(line: bytes, previous: bytes | None, offset: int, segment: int) -> Ent
     ``previous`` is the sum the line is chained to: ``b""`` at the start of a file, ``None`` if it
     could not be read.
     """
-    found = _START.match(line)
-    if found is None or line[-_SUM_LENGTH:-10] != _SUM_FIELD:
-        return _parse_foreign(line, previous, offset, segment)
-    seq, at, parent, id_text, index, count, type_bytes, after = found.groups()
-    type_name = type_bytes.decode()
-    status = _status(line, previous, starts_chain=type_name in ("gap", "header"))
-    body_bytes = b"{%s}" % line[found.end() : -_SUM_LENGTH] if after == b"," else b"{}"
     try:
-        body = decode_body(type_name, body_bytes)
-        id_value = None if id_text is None else loads(id_text)
-    except (ValueError, RecursionError):
-        if status != "ok":
-            return None
-        # Sealed and intact, but beyond this interpreter (nested too deep): keep the bytes.
-        body, id_value = Unknown(type=type_name, fields=None), None
-    return Entry(
-        int(seq),
-        at.decode(),
-        type_name,
-        body,
-        NO_PARENT_FIELD if parent is None else None if parent == b"null" else int(parent),
-        id_value,
-        None if index is None else (int(index), int(count)),
-        status,
-        line,
-        offset,
-        segment,
-    )
+        entry = decode_line(line)
+    except RecursionError:
+        return _parse_unfathomable(line, previous, offset, segment)
+    if entry is None or line[-_SUM_LENGTH:-10] != _SUM_FIELD:
+        return _parse_foreign(line, previous, offset, segment)
+    if previous is None or line[-10:-2] != b"%08x" % crc32(line[:-_SUM_LENGTH], crc32(previous)):
+        entry.status = _status(line, previous, entry.type)
+    entry.line = line
+    entry.offset = offset
+    entry.segment = segment
+    return entry
 
 
-def _status(line: bytes, previous: bytes | None, *, starts_chain: bool) -> Status:
+def _status(line: bytes, previous: bytes | None, type_name: str) -> Status:
     if previous is None:
-        if not starts_chain:
+        if type_name not in CHAIN_SETTERS:
             return "unverified"
         previous = b""
     try:
@@ -175,9 +159,7 @@ def _parse_foreign(line: bytes, previous: bytes | None, offset: int, segment: in
     parent = fields.get("parent", NO_PARENT_FIELD)
     batch = fields.get("batch")
     at, id_value = fields.get("at"), fields.get("id")
-    verified = stored_sum(line) is not None and _status(
-        line, previous, starts_chain=type_name in ("gap", "header")
-    )
+    verified = stored_sum(line) is not None and _status(line, previous, type_name)
     return Entry(
         seq=fields["seq"],
         at=at if isinstance(at, str) else "",
@@ -187,6 +169,29 @@ def _parse_foreign(line: bytes, previous: bytes | None, offset: int, segment: in
         id=id_value if isinstance(id_value, str) else None,
         batch=_pair(batch),
         status=verified or "edited",
+        line=line,
+        offset=offset,
+        segment=segment,
+    )
+
+
+def _parse_unfathomable(
+    line: bytes, previous: bytes | None, offset: int, segment: int
+) -> Entry | None:
+    """Read a line that is nested too deep for this interpreter: if it is intact, keep its bytes."""
+    found = _START.match(line)
+    if found is None or stored_sum(line) is None:
+        return None
+    type_name = found[4].decode()
+    if _status(line, previous, type_name) != "ok":
+        return None
+    parent = NO_PARENT_FIELD if found[3] is None else loads(found[3])
+    return Entry(
+        int(found[1]),
+        found[2].decode(),
+        type_name,
+        Unknown(type=type_name, fields=None),
+        parent,
         line=line,
         offset=offset,
         segment=segment,

@@ -58,7 +58,6 @@ class Lock:
     def __init__(self, files: Files, descriptor: int) -> None:
         self._files = files
         self._descriptor = descriptor
-        self._owner = os.getpid()
         _held.add(self)
 
     @classmethod
@@ -111,8 +110,8 @@ class Lock:
             self._files.write_at(self._descriptor, text, offset)
 
     def check_ours(self) -> None:
-        """Raise ``UsageError`` in a process that was forked from the holder."""
-        if self._owner != os.getpid():
+        """Raise ``UsageError`` in a process that was forked from the holder: it let go."""
+        if self._descriptor < 0:
             raise UsageError(
                 "This session was opened before a fork and belongs to the parent process: "
                 "open it anew in the child."
@@ -120,9 +119,9 @@ class Lock:
 
     def release(self) -> None:
         """Let go. Closing the descriptor is what frees the lock."""
-        if self._descriptor >= 0 and self._owner == os.getpid():
+        if self._descriptor >= 0:
             self._files.close(self._descriptor)
-        self._descriptor = -1
+            self._descriptor = -1
         _held.discard(self)
 
     def _leave_to_parent(self) -> None:

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from holdfast.errors import DamagedJournal
 from holdfast.journal.format import (
+    CHAIN_SETTERS,
     LONGEST_LINE_BYTES,
     SEQ_START,
     chain_after,
@@ -161,7 +162,8 @@ class Segment:
             entry = parse(line, previous, offset, self.number) if line else None
             if entry is not None:
                 records.append(entry)
-                previous = chain_after(entry)
+                simple = entry.status == "ok" and entry.type not in CHAIN_SETTERS
+                previous = line[-10:-2] if simple else chain_after(entry)
             elif line:  # a blank line is an editor's doing and stands for nothing
                 records += self._salvaged(line, previous, offset)
                 previous = stored_sum(line)

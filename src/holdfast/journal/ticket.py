@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from holdfast.errors import HoldfastError
+from holdfast.model.entry import Body, Entry, Position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Sequence
 
-    from holdfast.journal.writer import Writer
-    from holdfast.model.entry import Entry, Position
-
-
-_DONE: Any = object()  # stands in for the writer once there is nothing left to wait for
+Draft = tuple[str, Body, bytes]
+"""A body on its way to become an entry: its type, itself, and its JSON."""
 
 
-class Ticket:
-    """Stands for entries that were accepted and numbered but may not be durable yet.
+class Ticket(Struct, eq=False):
+    """Stands for entries that were accepted but may not be durable yet.
 
     ``ticket.wait()`` blocks, ``await ticket`` does not; both return the ``Position`` of the last
     entry once it is durable. Giving up on a wait (a cancelled task, a time-out) does not withdraw
@@ -25,37 +25,32 @@ class Ticket:
     by itself when there is room, and may be waited for again.
     """
 
-    __slots__ = (
-        "_callbacks",
-        "_observed",
-        "_writer",
-        "abandoned",
-        "after",
-        "entries",
-        "error",
-        "payloads",
-        "refusals",
-    )
-
-    def __init__(self, writer: Writer | None, entries: list[Entry]) -> None:
-        self._writer: Any = writer or _DONE
-        self._callbacks: list[Callable[[], None]] = []
-        self._observed = False
-        self.entries = entries
-        self.after: Any = None  # the state that these entries lead to; published with them
-        self.error: HoldfastError | None = None
-        self.refusals = 0
-        self.abandoned = False  # its caller was told that the disk is full
-        self.payloads: list[bytes] = []  # blobs to be written before the entries
+    writer: Any
+    """Whom to wait for; ``None`` once there is nothing to wait for."""
+    drafts: list[Draft]
+    id: str | None = None
+    entries: Sequence[Entry] = ()
+    """What the drafts became; numbered by the first attempt to write them."""
+    error: HoldfastError | None = None
+    refusals: int = 0
+    """How often there was no room."""
+    abandoned: bool = False
+    """Whether its caller was told that the disk is full."""
+    seen: bool = False
+    """Whether somebody has been told of the error."""
+    finishes_stream: bool = False
+    payloads: Sequence[bytes] = ()
+    """Blobs to be written before the entries."""
+    callbacks: Sequence[Callable[[], None]] = ()
 
     @property
     def done(self) -> bool:
         """Whether the entries are durable, or never will be."""
-        return self.error is not None or self._writer is _DONE
+        return self.writer is None
 
     @property
     def position(self) -> Position:
-        """Where the last entry is, or will be."""
+        """Where the last entry is, once it is durable."""
         return self.entries[-1].position
 
     def wait(self, timeout_seconds: float | None = None) -> Position:
@@ -66,13 +61,13 @@ class Ticket:
             DiskFull: there is no room; they are still on their way.
             WriteFailed: they will never be durable.
         """
-        if self._writer is not _DONE:
-            self._writer.wait(self, timeout_seconds)
+        if self.writer is not None:
+            self.writer.wait(self, timeout_seconds)
         return self._result()
 
     def _result(self) -> Position:
         if self.error is not None:
-            self._observed = True
+            self.seen = True
             raise self.error
         return self.position
 
@@ -93,35 +88,20 @@ class Ticket:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(wake)
 
-        refusals = self._writer.subscribe(self, settled)
+        writer = self.writer
+        refusals = writer.subscribe(self, settled)
         yield from future
         if not self.done and self.refusals > refusals:
-            raise self._writer.disk_full()
+            raise writer.disk_full()
         return self._result()
 
-    # For the writer
-
     def settle(self, error: HoldfastError | None = None) -> None:
-        """Mark as durable, or as failed."""
+        """Mark as durable, or as failed. For the writer."""
         self.error = error
-        if error is None:
-            self._writer = _DONE
+        self.writer = None
 
     def notify(self) -> None:
-        """Wake whoever awaits."""
-        callbacks, self._callbacks = self._callbacks, []
+        """Wake whoever awaits. For the writer."""
+        callbacks, self.callbacks = self.callbacks, ()
         for callback in callbacks:
             callback()
-
-    def on_change(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` once, at the next change."""
-        self._callbacks.append(callback)
-
-    @property
-    def unseen_error(self) -> HoldfastError | None:
-        """The error that nobody has been told yet."""
-        return None if self._observed else self.error
-
-    def mark_seen(self) -> None:
-        """The error has been told."""
-        self._observed = True

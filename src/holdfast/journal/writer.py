@@ -1,8 +1,9 @@
 """Appending: one write and one sync for all that waits, then the acknowledgements.
 
-Leader commit. Entries are numbered, sealed and queued under the mutex. Whoever waits for one of
-them and finds nobody writing becomes the leader: takes the whole queue, writes and syncs it
-outside the mutex, settles its tickets. Those who arrive meanwhile share the next round.
+Leader commit. Drafts are queued under the mutex. Whoever waits for one of them and finds nobody
+writing becomes the leader: takes the whole queue, numbers and seals it, writes and syncs it outside
+the mutex, settles its tickets. Those who arrive meanwhile share the next round. There is one leader
+at a time, so what only a leader touches (numbers, chain, head) needs no lock.
 
 When something goes wrong, in this order of preference:
 
@@ -22,21 +23,21 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Struct
 
 from holdfast.errors import DiskFull, HoldfastError, WriteFailed
 from holdfast.journal.files import NO_ROOM
 from holdfast.journal.format import seal, timestamp
 from holdfast.journal.reader import JOURNAL_NAME, segment_name
-from holdfast.journal.ticket import Ticket
+from holdfast.journal.ticket import Draft, Ticket
 from holdfast.model.codec import encode_body
 from holdfast.model.entry import (
     FORMAT,
     NO_PARENT_FIELD,
-    Body,
+    TREE,
     Continues,
     Entry,
+    Head,
     Header,
 )
 
@@ -50,16 +51,6 @@ if TYPE_CHECKING:
 
 _RESERVE_BYTES = 1024 * 1024
 _RESERVE_AGAIN_BYTES = 256 * 1024
-
-
-class Draft(Struct, frozen=True):
-    """A body, encoded, on its way to become an entry."""
-
-    type: str
-    body: Body
-    data: bytes
-    parent: int | None = NO_PARENT_FIELD
-    id: str | None = None
 
 
 class Place(Struct):
@@ -82,34 +73,43 @@ class Writer:
 
     ``birth`` makes the journal with the first round's bytes and payloads and returns where it is;
     a journal that exists already is given as ``place`` with the ``tail`` that repair left. Payloads
-    of later rounds go through ``store_payloads`` first. ``on_durable`` is called under the mutex
-    with the tickets of a round, before they are settled.
+    of later rounds go through ``store_payloads`` first.
+
+    Contract of ``on_numbered``: called by the leader with each ticket's entries, in order; may
+    return a line of the journal's own to be written behind them. Contract of ``on_durable``: called
+    under the mutex with the tickets of a round that is durable, before they are settled.
     """
 
     def __init__(
         self,
         files: Files,
         header: Header,
+        head: int | None,
         *,
+        on_numbered: Callable[[Sequence[Entry]], Draft | None],
         on_durable: Callable[[list[Ticket]], None],
-        birth: Callable[[bytes, list[bytes]], Place] | None = None,
+        birth: Callable[[bytes, list[bytes]], Place],
         store_payloads: Callable[[Place, list[bytes]], None],
         place: Place | None = None,
         tail: Tail | None = None,
     ) -> None:
-        self.mutex = threading.Condition()
+        self.lock = threading.RLock()
+        self.mutex = threading.Condition(self.lock)  # the same lock, with waiting
         self._files = files
         self._header = header
+        self._on_numbered = on_numbered
         self._on_durable = on_durable
         self._birth = birth
         self._store_payloads = store_payloads
         self._place = place
         self._queue: list[Ticket] = []
+        self._round: list[Ticket] = []
         self._leading = False
         self._full = False
         self._broken = False
         self._failure: HoldfastError | None = None
         self._unseen: list[Ticket] = []
+        self._head = head
         self._offset = tail.end if tail else 0
         self._missing_newline = tail.newline_missing if tail else False
         self._chain = tail.chain if tail else b""
@@ -138,12 +138,12 @@ class Writer:
     @property
     def pending(self) -> tuple[int, ...]:
         """Numbers of the entries that are not durable yet."""
-        return tuple(entry.seq for ticket in self._queue for entry in ticket.entries)
+        return tuple(entry.seq for ticket in self.unpublished for entry in ticket.entries)
 
     @property
-    def queued(self) -> list[Ticket]:
-        """Tickets that wait to be written."""
-        return self._queue
+    def unpublished(self) -> list[Ticket]:
+        """Tickets that are being written or wait for it. The caller holds the mutex."""
+        return self._round + self._queue
 
     def disk_full(self) -> DiskFull:
         """Return the error that says what waits for room."""
@@ -154,47 +154,21 @@ class Writer:
         with self.mutex:
             return self._failure or (self.disk_full() if self._full else None)
 
-    def enqueue(self, drafts: Sequence[Draft]) -> Ticket:
-        """Number and seal drafts and queue them as one batch. The caller holds the mutex.
+    def enqueue(self, drafts: list[Draft], id: str | None = None) -> Ticket:
+        """Queue drafts as one batch. The caller holds the mutex.
+
+        ``id`` goes on the last line, whose position the ticket gives.
 
         Raises:
             WriteFailed: the journal cannot be written any more.
         """
-        self.raise_unseen()
+        if self._unseen:
+            self.raise_unseen()
         if self._failure is not None:
             raise self._failure
         if self._place is not None:
             self._place.lock.check_ours()
-        at = timestamp()
-        count = len(drafts)
-        entries = []
-        for index, draft in enumerate(drafts):
-            seq, batch = self.next_seq, (index, count) if count > 1 else None
-            line = seal(
-                seq,
-                at,
-                draft.type,
-                draft.data,
-                self._chain,
-                parent=draft.parent,
-                id=draft.id,
-                batch=batch,
-            )
-            entries.append(
-                Entry(
-                    seq,
-                    at,
-                    draft.type,
-                    draft.body,
-                    parent=draft.parent,
-                    id=draft.id,
-                    batch=batch,
-                    line=line,
-                )
-            )
-            self._chain = line[-10:-2]
-            self.next_seq = seq + 1
-        ticket = Ticket(self, entries)
+        ticket = Ticket(self, drafts, id)
         self._queue.append(ticket)
         return ticket
 
@@ -204,7 +178,7 @@ class Writer:
             if ticket.done:
                 callback()
             else:
-                ticket.on_change(callback)
+                ticket.callbacks = (*ticket.callbacks, callback)
             return ticket.refusals
 
     def wait(self, ticket: Ticket, timeout_seconds: float | None = None) -> None:
@@ -249,10 +223,9 @@ class Writer:
         with self.mutex:
             unseen, self._unseen = self._unseen, []
             for ticket in unseen:
-                error = ticket.unseen_error
-                if error is not None:
-                    ticket.mark_seen()
-                    raise error
+                if ticket.error is not None and not ticket.seen:
+                    ticket.seen = True
+                    raise ticket.error
 
     def close(self) -> None:
         """Give the reserve back and let go of the files and the lock."""
@@ -288,10 +261,12 @@ class Writer:
 
     def _lead(self) -> None:
         tickets, self._queue = self._queue, []
+        self._round = tickets
         self._leading = True
         self.mutex.release()
         failure: HoldfastError | None = None
         try:
+            tickets = self._number(tickets)
             self._commit(tickets)
             full = False
         except DiskFull:
@@ -301,6 +276,7 @@ class Writer:
         finally:
             self.mutex.acquire()
             self._leading = False
+            self._round = []
         self._full = full
         if full:
             self._queue = tickets + self._queue
@@ -316,10 +292,45 @@ class Writer:
         else:
             self._on_durable(tickets)
             for ticket in tickets:
-                ticket.settle()
+                ticket.writer = None
         self.mutex.notify_all()
         for ticket in tickets:
-            ticket.notify()
+            if ticket.callbacks:
+                ticket.notify()
+
+    def _number(self, tickets: list[Ticket]) -> list[Ticket]:
+        """Give numbers, parents and checksums; return the tickets with the journal's own lines."""
+        at = timestamp()
+        numbered = []
+        for ticket in tickets:
+            numbered.append(ticket)
+            if ticket.entries:
+                continue  # by an earlier attempt, which found no room
+            ticket.entries = self._sealed(ticket.drafts, at, ticket.id)
+            own = self._on_numbered(ticket.entries)
+            if own is not None:
+                extra = Ticket(self, [own], entries=self._sealed([own], at, None), seen=True)
+                self._on_numbered(extra.entries)
+                numbered.append(extra)
+        return numbered
+
+    def _sealed(self, drafts: list[Draft], at: str, id: str | None) -> list[Entry]:
+        entries = []
+        last = len(drafts) - 1
+        for index, (type_name, body, data) in enumerate(drafts):
+            seq = self.next_seq
+            parent: int | None = NO_PARENT_FIELD
+            if type_name in TREE:
+                parent, self._head = self._head, seq
+            elif type_name == "head" and isinstance(body, Head):
+                self._head = body.to
+            own_id = id if index == last else None
+            batch = (index, last + 1) if last else None
+            line = seal(seq, at, type_name, data, self._chain, parent, own_id, batch)
+            entries.append(Entry(seq, at, type_name, body, parent, own_id, batch, "ok", line))
+            self._chain = line[-10:-2]
+            self.next_seq = seq + 1
+        return entries
 
     def _commit(self, tickets: list[Ticket]) -> None:
         data = b"".join([entry.line + b"\n" for ticket in tickets for entry in ticket.entries])
@@ -335,18 +346,16 @@ class Writer:
             start = self._continue(data, str(reason))
         place = self._place
         assert place is not None
+        segment = place.segment
         for ticket in tickets:
-            for index, entry in enumerate(ticket.entries):
-                ticket.entries[index] = msgspec.structs.replace(
-                    entry, offset=start, segment=place.segment
-                )
+            for entry in ticket.entries:
+                entry.offset, entry.segment = start, segment
                 start += len(entry.line) + 1
         last = tickets[-1].entries[-1]
         self._durable_seq, self._durable_chain = last.seq, last.line[-10:-2]
         place.lock.note_durable(place.inode, self._offset)
 
     def _begin(self, data: bytes, payloads: list[bytes]) -> None:
-        assert self._birth is not None
         try:
             self._place = self._birth(data, payloads)
         except OSError as error:

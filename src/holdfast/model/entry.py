@@ -223,8 +223,8 @@ NO_PARENT_FIELD = -1
 Status = Literal["ok", "edited", "unverified"]
 
 
-class Entry(Struct, frozen=True):
-    """One durable line of a journal.
+class Entry(Struct, gc=False):
+    """One durable line of a journal. Treated as immutable by all but the writer that places it.
 
     ``status`` is ``edited`` if the line's checksum does not fit, ``unverified`` if that could not
     be told because the line before it is damaged. ``line`` has the exact bytes without newline.

@@ -13,13 +13,18 @@ from typing import Any
 
 from msgspec import Struct, field
 
-# The wire name of ``extra`` can never be met: the codec takes any object with an empty key apart
-# by hand, so the name only has to be one that no struct uses.
+# No struct can use this name by accident, and the codec takes every object that has it (an empty
+# key is legal JSON) apart by hand.
 EXTRA_NAME = ""
 
 
-class Value(Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True, kw_only=True):
-    """Base of everything that is stored: strict when decoded fast, lossless when decoded slow."""
+class Value(
+    Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True, kw_only=True, gc=False
+):
+    """Base of everything that is stored: strict when decoded fast, lossless when decoded slow.
+
+    Not tracked by the garbage collector: decoded values hold no cycles, and there are many.
+    """
 
     extra: dict[str, Any] = field(default_factory=dict, name=EXTRA_NAME)
 

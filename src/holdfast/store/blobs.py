@@ -70,32 +70,21 @@ class Blobs:
         return data if sha256(data).hexdigest() == ref.sha256 else None
 
 
-class Collected:
-    """Payloads taken out of bodies, to be written before the entries that name them."""
+def take_out(body: Any) -> tuple[Any, list[bytes]]:
+    """Replace every large payload of a body by a reference; return the payloads as well."""
+    payloads: list[bytes] = []
 
-    def __init__(self) -> None:
-        self.payloads: list[bytes] = []
-
-    def take_out(self, body: Any) -> Any:
-        """Return ``body`` with every large payload replaced by a reference to a blob."""
-        if isinstance(body, Message | Queued):
-            return _with_parts(body, self._taken_out)
-        if isinstance(body, Checkpoint):
-            summary = [self.take_out(message) for message in body.summary]
-            return msgspec.structs.replace(body, summary=summary)
-        return body
-
-    def _taken_out(self, part: Any) -> Any:
+    def without(part: Any) -> Any:
         if isinstance(part, ToolResult):
-            return _with_parts(part, self._taken_out)
+            return _with_parts(part, without)
         name, kind = _PAYLOADS.get(_tag(part), ("", ""))
-        payload = getattr(part, name, None) if part is not None and name else None
-        if payload is None or part.blob is not None:
+        if not name or part.blob is not None:
             return part
+        payload = getattr(part, name)
         data, kind = _to_bytes(payload, kind)
         if len(data) <= LARGEST_INLINE_BYTES:
             return part
-        self.payloads.append(data)
+        payloads.append(data)
         ref = BlobRef(
             sha256=sha256(data).hexdigest(),
             size_bytes=len(data),
@@ -105,10 +94,20 @@ class Collected:
         )
         return msgspec.structs.replace(part, **{name: None if kind == "json" else ""}, blob=ref)
 
+    if isinstance(body, Message | Queued):
+        return _with_parts(body, without), payloads
+    if isinstance(body, Checkpoint):
+        summary = [_with_parts(message, without) for message in body.summary]
+        return msgspec.structs.replace(body, summary=summary), payloads
+    return body, payloads
+
 
 def put_back(body: Message, blobs: Blobs) -> Message:
     """Return a message with every blob it names in its place; a missing one stays a reference."""
-    if not any(isinstance(part, ToolResult) or part.blob is not None for part in body.content):
+    for part in body.content:
+        if part.blob is not None or type(part) is ToolResult:
+            break
+    else:
         return body
 
     def restored(part: Any) -> Any:
@@ -137,13 +136,11 @@ def references(body: Any) -> list[BlobRef]:
 
 
 def _with_parts(body: Any, change: Any) -> Any:
-    if not isinstance(body.content, list):
-        return body  # not valid; the codec will say so
     return msgspec.structs.replace(body, content=[change(part) for part in body.content])
 
 
 def _tag(part: Any) -> str:
-    return str(part.__struct_config__.tag) if isinstance(part, Part) else ""
+    return str(part.__struct_config__.tag)
 
 
 def _media_type(part: Any) -> str:
@@ -155,12 +152,7 @@ def _media_type(part: Any) -> str:
 
 def _to_bytes(payload: Any, kind: str) -> tuple[bytes, str]:
     if kind == "json":
-        try:
-            return dumps(plain(payload)), kind
-        except (TypeError, ValueError, RecursionError):
-            return b"", kind  # cannot be stored at all; the codec will say so
-    if not isinstance(payload, str):
-        return b"", kind
+        return dumps(plain(payload)), kind
     if kind == "base64" and len(payload) > LARGEST_INLINE_BYTES:
         try:
             data = b64decode(payload, validate=True)

@@ -38,15 +38,19 @@ def walk(journal: Journal, head: int | None, noticed: list[Damage]) -> Iterator[
         jumped = False
         noticed += [record for record in block.records if not isinstance(record, Entry)]
         for entry in reversed(entries):
-            if entry.seq > wanted:
+            seq = entry.seq
+            if seq > wanted:
                 continue  # of another branch, or of none
-            lost = lost or entry.seq < wanted
-            if isinstance(entry.body, Message) or (entry.type in TREE and not lost):
+            if seq < wanted:
+                lost = True
+            if type(entry.body) is Message or (not lost and entry.type in TREE):
                 yield entry
-                if entry.parent is None:
+                wanted = entry.parent
+                if wanted is None:
                     return
-                lost = not 0 <= entry.parent < entry.seq  # no parent field, or one that lies
-                wanted = entry.seq - 1 if lost else entry.parent
+                lost = not 0 <= wanted < seq  # no parent field, or one that lies
+                if lost:
+                    wanted = seq - 1
             else:
                 lost = True
 
@@ -60,16 +64,25 @@ class Branch:
         self.virtual: list[Message] = []
         """Messages that a read-only view shows and nobody has written."""
 
+    @property
+    def loaded(self) -> bool:
+        """Whether anything is kept."""
+        return self._items is not None
+
     def forget(self) -> None:
         """Drop everything; it will be read again when asked for."""
         self._items, self._whole = None, False
 
-    def extend(self, entry: Entry) -> None:
-        """Follow one durable entry."""
-        if isinstance(entry.body, Head):
-            self.forget()
-        elif self._items is not None and isinstance(entry.body, Message | Checkpoint):
-            self._items.append((entry.seq, entry.body))
+    def extend(self, entries: list[Entry]) -> None:
+        """Follow durable entries."""
+        if self._items is None:
+            return
+        for entry in entries:
+            if isinstance(entry.body, Head):
+                self.forget()
+                return
+            if isinstance(entry.body, Message | Checkpoint):
+                self._items.append((entry.seq, entry.body))
 
     def load(
         self, journal: Journal, head: int | None, noticed: list[Damage], *, whole: bool
@@ -82,10 +95,12 @@ class Branch:
         for entry in walk(journal, head, noticed):
             if keep_from is not None and entry.seq < keep_from and not whole:
                 break
-            if isinstance(entry.body, Message | Checkpoint):
-                items.append((entry.seq, entry.body))
-            if keep_from is None and isinstance(entry.body, Checkpoint):
-                keep_from = entry.body.keep_from
+            body = entry.body
+            if isinstance(body, Message):
+                items.append((entry.seq, body))
+            elif isinstance(body, Checkpoint):
+                items.append((entry.seq, body))
+                keep_from = body.keep_from if keep_from is None else keep_from
         else:
             whole = True
         items.reverse()

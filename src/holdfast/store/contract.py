@@ -5,8 +5,6 @@ A program that is written against these names runs on local files and on a serve
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct, field
 
 from holdfast.journal.reader import Damage
@@ -34,7 +32,7 @@ class Summary(Struct, frozen=True, omit_defaults=True):
     first_text: str | None = None
     provider: str | None = None
     model: str | None = None
-    tags: list[Any] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
     messages: int = 0
     totals: Totals = field(default_factory=Totals)
     started: str = ""

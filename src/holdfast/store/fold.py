@@ -43,15 +43,21 @@ _AnyTotals = TypeVar("_AnyTotals", ModelTotals, Totals)
 def fold(entries: Iterable[Entry], state: State | None = None) -> State:
     """Return the state after ``entries``, starting from ``state``, which is not changed."""
     result = copy(state) if state is not None else State()
-    for entry in entries:
-        step = _STEPS.get(type(entry.body))
-        if step is not None:
-            step(result, entry, entry.body)
-        if entry.type in TREE and not isinstance(entry.body, Unknown):
-            result.head = entry.seq
-        result.seq = max(result.seq, entry.seq)
-        result.updated = entry.at
+    advance(result, entries)
     return result
+
+
+def advance(state: State, entries: Iterable[Entry]) -> None:
+    """Fold entries into a state of one's own, in place."""
+    for entry in entries:
+        body = entry.body
+        step = _STEPS.get(type(body))
+        if step is not None:
+            step(state, entry, body)
+        if entry.type in TREE:
+            state.head = entry.seq
+        state.seq = entry.seq
+        state.updated = entry.at
 
 
 def mark_of(state: State) -> Mark:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
+from errno import EEXIST, ENOTDIR, ENOTEMPTY
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _NEW_PREFIX = ".new-"
 _MOST_SHOWN_CANDIDATES = 5
+_MOST_SHOWN_CHARACTERS = 200
+_TAKEN = frozenset({EEXIST, ENOTEMPTY, ENOTDIR})  # what rename says of another folder, or a file
 
 
 def default_home() -> Path:
@@ -61,7 +64,8 @@ class Home:
 
     def has(self, session_id: str) -> bool:
         """Tell whether there is a session of that id."""
-        return _is_real_folder(self.files, self.folder(session_id))
+        folder = self.folder(session_id)
+        return is_real_folder(self.files, folder.parent) and is_real_folder(self.files, folder)
 
     def session_folders(self) -> Iterator[os.DirEntry[str]]:
         """Yield everything that stands where sessions stand and is named like one."""
@@ -81,12 +85,12 @@ class Home:
             SessionNotFound: there is none.
         """
         if isinstance(wanted, os.PathLike):
-            return self._checked(Path(wanted), str(wanted))
+            return self._anywhere(Path(wanted).absolute())
         if isinstance(wanted, str) and wanted.startswith(f"{self.sessions}{os.sep}"):
             return self._inside(Path(wanted), wanted)
         part = check_part(wanted)
         if SESSION_ID.fullmatch(part):
-            return self._checked(self.folder(part), part)
+            return self._existing(part, part)
         found = sorted(entry.name for entry in self.session_folders() if part in entry.name)
         if not found:
             raise SessionNotFound(f"No session has {part!r} in its id; list() shows all there are.")
@@ -97,38 +101,55 @@ class Home:
                 f"{part!r} is part of {len(found)} session ids: {shown}"
                 f"{f' and {more} more' if more > 0 else ''}. Use a longer part."
             )
-        return self._checked(self.folder(found[0]), part)
+        return self._existing(found[0], part)
 
     def _inside(self, path: Path, shown: str) -> Path:
         folder = path.parent if path.name == JOURNAL_NAME else path
-        if "\0" in shown or not SESSION_ID.fullmatch(folder.name):
-            raise UsageError(f"{shown!r} is not the path of a session.")
-        return self._checked(self.folder(folder.name), shown)
+        if not SESSION_ID.fullmatch(folder.name):
+            raise UsageError(f"{shown[:_MOST_SHOWN_CHARACTERS]!r} is not the path of a session.")
+        return self._existing(folder.name, shown)
 
-    def _checked(self, path: Path, shown: str) -> Path:
+    def _existing(self, session_id: str, shown: str) -> Path:
+        if not self.has(session_id):
+            raise _not_found(shown)
+        return self.folder(session_id)
+
+    def _anywhere(self, path: Path) -> Path:
         folder = path.parent if path.name == JOURNAL_NAME else path
-        if not _is_real_folder(self.files, folder):
-            raise SessionNotFound(
-                f"There is no session {shown!r}: it may be in another home or in the trash."
-            )
+        if not is_real_folder(self.files, folder):
+            raise _not_found(str(path))
         return folder
 
-    def check_writable(self) -> None:
-        """Make the home folder; raise if locks and syncs cannot be relied on there."""
+    def owns(self, folder: Path) -> bool:
+        """Tell whether a session folder stands where this home keeps the session of its name."""
+        return (
+            SESSION_ID.fullmatch(folder.name) is not None
+            and self.has(folder.name)
+            and folder.samefile(self.folder(folder.name))
+        )
+
+    def check_local(self, folder: Path) -> None:
+        """Raise if locks and syncs cannot be relied on where ``folder`` is."""
+        kind = None if self._force else self.files.network_file_system(folder)
+        if kind is not None:
+            raise UsageError(
+                f"{folder} is on a {kind} file system, where locks and syncs cannot be relied "
+                "on: set HOLDFAST_HOME to a local folder, or open the store with force=True."
+            )
+
+    def _make(self) -> None:
         try:
+            there = self.sessions
+            while not there.is_dir():
+                there = there.parent
+            self.check_local(there.resolve())
             self.files.make_folders(self.sessions)
-            kind = None if self._force else self.files.network_file_system(self.sessions)
         except PermissionError as error:
             raise WriteFailed(
                 f"{self.root} cannot be written ({error.strerror}): set HOLDFAST_HOME to a folder "
                 "of your own, or mend its permissions",
                 None,
             ) from error
-        if kind is not None:
-            raise UsageError(
-                f"{self.root} is on a {kind} file system, where locks and syncs cannot be relied "
-                "on: set HOLDFAST_HOME to a local folder, or open the store with force=True."
-            )
 
     def make_session(
         self, session_id: str, chunks: Iterable[bytes], payloads: list[bytes], links: list[Path]
@@ -137,7 +158,7 @@ class Home:
 
         Everything is written and synced under a name that nobody looks at and then renamed.
         """
-        self.check_writable()
+        self._make()
         files, uid = self.files, new_uid()
         making = self.sessions / f"{_NEW_PREFIX}{uid}"
         files.make_folder(making)
@@ -153,10 +174,9 @@ class Home:
                 files.write_all(descriptor, chunk)
             files.sync(descriptor)
             files.sync_folder(making)
-            folder = self.folder(session_id)
-            if files.make_folder(folder.parent):
-                files.sync_folder(self.sessions)
-            self._publish(making, folder)
+            folder = self.publish(making, session_id)
+            files.sync_folder(self.sessions)
+            inode = files.status(descriptor).st_ino
         except BaseException:
             if descriptor >= 0:
                 files.close(descriptor)
@@ -164,35 +184,36 @@ class Home:
             with suppress(OSError):
                 discard_folder(files, making)
             raise
-        files.sync_folder(folder.parent)
-        files.sync_folder(self.sessions)
-        inode = files.status(descriptor).st_ino
         return Place(folder, lock, folder / JOURNAL_NAME, descriptor, inode, 1)
 
-    def _publish(self, making: Path, folder: Path) -> None:
+    def publish(self, folder: Path, session_id: str) -> Path:
+        """Rename a folder to where the session of that id stands, durably; return the place.
+
+        Raises:
+            SessionExists: the place is taken.
+        """
+        place = self.folder(session_id)
+        self.files.make_folders(place.parent)
+        if not is_real_folder(self.files, place.parent):
+            raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR), str(place.parent))
         try:
-            self.files.rename(making, folder)
-        except (FileExistsError, NotADirectoryError):
-            taken = True
-        except OSError:
-            taken = self.has(folder.name)
-            if not taken:
+            self.files.rename(folder, place)
+        except OSError as error:
+            if error.errno not in _TAKEN:
                 raise
-        else:
-            return
-        if taken:
             raise SessionExists(
-                f"Session {folder.name} exists already; nothing was appended. Open it instead."
-            )
+                f"Session {session_id} exists already; nothing was changed."
+            ) from None
+        self.files.sync_folder(place.parent)
+        return place
 
     def abandoned(self, older_than_ns: int) -> Iterator[Path]:
         """Yield folders of sessions that were being made when their process died."""
         for entry in self.files.folders(self.sessions):
-            if (
-                entry.name.startswith(_NEW_PREFIX)
-                and entry.stat(follow_symlinks=False).st_mtime_ns < older_than_ns
-            ):
-                yield Path(entry.path)
+            if entry.name.startswith(_NEW_PREFIX) and entry.is_dir(follow_symlinks=False):
+                with suppress(FileNotFoundError):  # finished, or discarded by somebody else
+                    if entry.stat(follow_symlinks=False).st_mtime_ns < older_than_ns:
+                        yield Path(entry.path)
 
 
 def link_all(files: Files, sources: list[Path], folder: Path) -> None:
@@ -223,7 +244,15 @@ def discard_folder(files: Files, folder: Path) -> None:
     files.remove_folder(folder)
 
 
-def _is_real_folder(files: Files, folder: Path) -> bool:
+def _not_found(shown: str) -> SessionNotFound:
+    return SessionNotFound(
+        f"There is no session {shown[:_MOST_SHOWN_CHARACTERS]!r}: it may be in another home or in "
+        "the trash."
+    )
+
+
+def is_real_folder(files: Files, folder: Path) -> bool:
+    """Tell whether a path is a folder; a symbolic link to one is not."""
     try:
         return stat.S_ISDIR(files.status_of(folder).st_mode)
     except (OSError, ValueError):

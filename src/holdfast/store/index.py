@@ -12,6 +12,7 @@ Writers never touch the index.
 from __future__ import annotations
 
 import sqlite3
+import stat
 import time
 from contextlib import closing, suppress
 from pathlib import Path
@@ -24,6 +25,7 @@ from holdfast.journal.live import LIVE_NAME
 from holdfast.journal.lock import probe
 from holdfast.journal.reader import JOURNAL_NAME, Journal
 from holdfast.journal.repair import examine
+from holdfast.model.codec import dumps, loads
 from holdfast.model.entry import Header
 from holdfast.store.contract import CLEAN, DAMAGED, INTERRUPTED, RUNNING, Summary
 from holdfast.store.opening import interrupted_streams, read_state
@@ -47,14 +49,26 @@ _SCHEMA = """
         modified_ns INTEGER NOT NULL,
         changed_ns INTEGER NOT NULL,
         updated TEXT NOT NULL,
-        workspace TEXT,
-        project TEXT,
+        workspace BLOB,
+        project BLOB,
         turn_open INTEGER NOT NULL,
         summary BLOB NOT NULL
     );
     CREATE INDEX fingerprints ON sessions (id, inode, size, modified_ns, changed_ns);
     CREATE INDEX newest ON sessions (updated);
 """
+_IN_MEMORY = ":memory:"
+_NOT_NOW = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_PERM,
+    }
+)
 _SUMMARY = msgspec.msgpack.Decoder(Summary)
 
 
@@ -84,9 +98,10 @@ class Index:
         progress: Callable[[int, int], None] | None = None,
     ) -> list[Summary]:
         """Return summaries, last updated first."""
-        conditions, values = ["1"], []
+        conditions: list[str] = ["1"]
+        values: list[Any] = []
         for condition, value in (
-            ("workspace = ?", workspace),
+            ("workspace = ?", _column(workspace)),
             ("updated >= ?", since),
             ("updated < ?", until),
         ):
@@ -95,28 +110,50 @@ class Index:
                 values.append(value)
         if projects is not None:
             conditions.append(f"project IN ({','.join('?' * len(projects))})")
-            values += projects
+            values += [_column(project) for project in projects]
         query = (
             "SELECT summary, turn_open FROM sessions "  # noqa: S608  only our own words; values are bound
             f"WHERE {' AND '.join(conditions)} ORDER BY updated DESC, id DESC LIMIT ?"
         )
         rows = self._query(query, [*values, -1 if limit is None else limit], progress)
-        return [self._with_state(_SUMMARY.decode(data), turn_open=open_) for data, open_ in rows]
+        return [self._with_state(summary, turn_open=turn_open) for summary, turn_open in rows]
 
     def _query(
         self, query: str, values: list[Any], progress: Callable[[int, int], None] | None
-    ) -> list[tuple[bytes, int]]:
-        """Refresh and ask; if the cache is corrupt or cannot be written, do without it."""
-        for database in (self._home.index, None):
-            try:
-                with closing(_connect(database)) as connection:
-                    self._refresh(connection, progress)
-                    return connection.execute(query, values).fetchall()
-            except sqlite3.OperationalError:
-                continue  # locked or read-only: another process needs it more
-            except sqlite3.DatabaseError:
+    ) -> list[tuple[Summary, bool]]:
+        """Refresh and ask; if the cache is corrupt or cannot be used, do without it."""
+        try:
+            return self._ask(self._database(), query, values, progress)
+        except sqlite3.Error as error:
+            # Locked, full or read-only: somebody else needs it more. Anything else is corrupt.
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _NOT_NOW:
                 self._discard()
-        raise AssertionError("a database in memory cannot fail")
+        except msgspec.MsgspecError:
+            self._discard()
+        return self._ask(_IN_MEMORY, query, values, progress)
+
+    def _ask(
+        self,
+        database: str,
+        query: str,
+        values: list[Any],
+        progress: Callable[[int, int], None] | None,
+    ) -> list[tuple[Summary, bool]]:
+        with closing(sqlite3.connect(database, timeout=_BUSY_SECONDS)) as connection:
+            _prepare(connection)
+            self._refresh(connection, progress)
+            rows = connection.execute(query, values).fetchall()
+        return [(_unpacked(data), turn_open) for data, turn_open in rows]
+
+    def _database(self) -> str:
+        """Return the file to use; made here, because SQLite would let others read it."""
+        files, path = self._home.files, self._home.index
+        with suppress(OSError):  # it is there; or there is no home yet, or not ours to write
+            files.close(files.open_append(path, create=True))
+        with suppress(OSError):
+            if stat.S_ISREG(files.status_of(path).st_mode):
+                return str(path)
+        return _IN_MEMORY
 
     def _discard(self) -> None:
         for suffix in ("", "-wal", "-shm"):
@@ -128,17 +165,17 @@ class Index:
         if summary.state != CLEAN:
             return summary
         folder = self._home.folder(summary.id)
-        if not turn_open:
-            try:
-                if self._home.files.status_of(f"{folder}/{LIVE_NAME}").st_size == 0:
-                    return summary
-            except OSError:
-                return summary
-            with Journal(self._home.files, folder) as journal:
-                if not interrupted_streams(journal):
-                    return summary
-        held = probe(self._home.files, folder) is not None
-        return msgspec.structs.replace(summary, state=RUNNING if held else INTERRUPTED)
+        with suppress(OSError):  # deleted a moment ago, or nothing is streamed
+            if turn_open or self._is_streaming(folder):
+                held = probe(self._home.files, folder) is not None
+                return msgspec.structs.replace(summary, state=RUNNING if held else INTERRUPTED)
+        return summary
+
+    def _is_streaming(self, folder: Path) -> bool:
+        if self._home.files.status_of(f"{folder}/{LIVE_NAME}").st_size == 0:
+            return False
+        with Journal(self._home.files, folder) as journal:
+            return bool(interrupted_streams(journal))
 
     # Keeping in step
 
@@ -223,10 +260,10 @@ class Index:
                     row.id,
                     *row.fingerprint,
                     row.summary.updated,
-                    row.summary.workspace,
-                    row.summary.project,
+                    _column(row.summary.workspace),
+                    _column(row.summary.project),
                     row.turn_open,
-                    msgspec.msgpack.encode(row.summary),
+                    _packed(row.summary),
                 )
                 for row in rows
             ],
@@ -234,18 +271,31 @@ class Index:
         connection.commit()
 
 
-def _connect(database: Path | None) -> sqlite3.Connection:
-    if database is None or not database.parent.is_dir():
-        connection = sqlite3.connect(":memory:")
-    else:
-        # Made by us rather than by SQLite, which would leave it readable to others.
-        connection = sqlite3.connect(database, timeout=_BUSY_SECONDS)
+def _prepare(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version != _VERSION:
         connection.executescript("DROP TABLE IF EXISTS sessions;" + _SCHEMA)
         connection.execute(f"PRAGMA user_version = {_VERSION}")
     connection.execute("PRAGMA synchronous = OFF")  # a cache: rebuilt if it is ever damaged
-    return connection
+
+
+def _column(text: str | None) -> bytes | None:
+    """Return text as it is compared: a path may have bytes that are not UTF-8."""
+    return None if text is None else text.encode("utf-8", "surrogatepass")
+
+
+def _packed(summary: Summary) -> bytes:
+    try:
+        return msgspec.msgpack.encode(summary)
+    except (UnicodeEncodeError, OverflowError):
+        # A lone surrogate, or a number of more than 64 bits: JSON can hold them.
+        return dumps(msgspec.to_builtins(summary))
+
+
+def _unpacked(data: bytes) -> Summary:
+    if data.startswith(b"{"):  # which no MessagePack object starts with
+        return msgspec.convert(loads(data), Summary)
+    return _SUMMARY.decode(data)
 
 
 def _damaged(session_id: str, problem: str) -> Row:
@@ -271,7 +321,7 @@ def _summary(session_id: str, state: State, journal: Journal) -> Summary:
         state.first_text,
         text("provider"),
         text("model"),
-        tags if isinstance(tags, list) else [],
+        [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else [],
         state.messages,
         state.totals,
         state.started,

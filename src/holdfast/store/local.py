@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,17 +17,18 @@ from holdfast.errors import (
     SessionExists,
     SessionLocked,
     SessionNotFound,
+    StorageError,
     UsageError,
-    WriteFailed,
 )
 from holdfast.journal.files import NO_ROOM
 from holdfast.journal.lock import Lock, probe
-from holdfast.journal.reader import JOURNAL_NAME, Journal
+from holdfast.journal.reader import Journal
 from holdfast.journal.repair import examine, lowest_unused_seq, set_aside
 from holdfast.journal.writer import Place
 from holdfast.model.entry import FORMAT, TREE, ForkedFrom, Header
 from holdfast.model.ids import (
     SESSION_ID,
+    check_part,
     is_keyed,
     key_session_id,
     new_session_id,
@@ -36,7 +37,7 @@ from holdfast.model.ids import (
 from holdfast.model.state import State
 from holdfast.store.blobs import BLOBS_NAME, references
 from holdfast.store.branch import walk
-from holdfast.store.contract import Recovery, Report, Summary
+from holdfast.store.contract import DAMAGED, Recovery, Report, Summary
 from holdfast.store.home import Home, discard_folder
 from holdfast.store.opening import interrupted_streams, read_state
 from holdfast.store.recorder import Recorder
@@ -93,7 +94,7 @@ class LocalStore:
         """
         if session_id is None:
             session_id = new_session_id()
-        elif not SESSION_ID.fullmatch(session_id) or is_keyed(session_id):
+        elif not SESSION_ID.fullmatch(check_part(session_id)) or is_keyed(session_id):
             raise UsageError(f"{session_id!r} is not of the shape 20261115-194012-k3v9q2ab.")
         elif self._home.has(session_id):
             raise SessionExists(f"Session {session_id} exists already; open it instead.")
@@ -127,13 +128,12 @@ class LocalStore:
             SessionLocked: somebody else is writing to it; says who.
             DamagedJournal: nothing in it can be read.
         """
-        if mode not in ("write", "read"):
-            raise UsageError(f"mode is 'write' or 'read', not {mode!r}.")
-        folder = self._home.resolve(wanted)
-        return self._open_folder(folder, mode)
+        _check_mode(mode)
+        return self._open_folder(self._home.resolve(wanted), mode)
 
     def session(self, key: str, mode: Mode = "write", **meta: Any) -> Session:
         """Open the session of a caller's own key, or return a new one for it."""
+        _check_mode(mode)
         session_id = key_session_id(key)
         if self._home.has(session_id):
             return self._open_folder(self._home.folder(session_id), mode, key)
@@ -142,27 +142,30 @@ class LocalStore:
         return self._new(session_id, key, meta.pop("workspace", None), meta)
 
     def _open_folder(self, folder: Path, mode: Mode, key: str | None = None) -> Session:
-        try:
+        with _os_errors(f"{folder} cannot be opened", folder):
             if mode == "read":
-                return self._open_read(folder)
+                return self._open_read(folder, key)
             return self._open_write(folder, key)
-        except FileNotFoundError:
-            raise SessionNotFound(
-                f"{folder} has no journal: it is not a session, or was just deleted."
-            ) from None
-        except OSError as error:
-            if error.errno in NO_ROOM:
-                raise DiskFull(folder, ()) from error
-            raise WriteFailed(f"{folder} cannot be opened: {error}", None) from error
 
-    def _open_read(self, folder: Path, journal: Journal | None = None) -> Session:
-        journal = journal or Journal(self._home.files, folder)
+    def _open_read(self, folder: Path, key: str | None) -> Session:
+        journal = Journal(self._home.files, folder)
+        try:
+            return self._opened(self._read_session(journal, key))
+        except BaseException:
+            journal.close()
+            raise
+
+    def _read_session(self, journal: Journal, key: str | None) -> Session:
+        folder = journal.folder
         journal.check_readable()
+        header = _header(journal, key)
         journal.last.end = examine(journal).end
         for segment in journal.segments:
             with suppress(OSError):  # what we show, no power cut takes back; but show it
                 self._home.files.sync(segment.descriptor)
         opened = read_state(journal)
+        if header.format > FORMAT:  # also if a mark hides the header from the fold
+            opened.state.unsupported = f"format {header.format}"
         held = probe(self._home.files, folder) is not None
         recovery = Recovery(
             damage=opened.damage,
@@ -171,15 +174,15 @@ class LocalStore:
             unverified=opened.unverified,
             files=len(journal.segments),
         )
-        session = Session(
+        return Session(
             self._home, folder.name, journal=journal, state=opened.state, recovery=recovery
         )
-        return self._opened(session)
 
     def _open_write(self, folder: Path, key: str | None) -> Session:
         files = self._home.files
-        self._home.check_writable()
-        files.status_of(folder / JOURNAL_NAME)  # before a lock file is made for nothing
+        self._home.check_local(folder)
+        with Journal(files, folder) as journal:  # before a lock file is made for nothing
+            journal.check_readable()
         lock = Lock.acquire(files, folder, __version__)
         try:
             return self._open_locked(folder, lock, key)
@@ -197,7 +200,7 @@ class LocalStore:
             opened = read_state(journal)
             if header.format > FORMAT or opened.state.unsupported is not None:
                 lock.release()
-                return self._open_read(folder)
+                return self._open_read(folder, key)
             aside = [set_aside(files, folder, journal.last, tail)] if tail.torn_bytes else []
             next_seq = max(tail.next_seq, lowest_unused_seq(files, folder))
             tail = msgspec.structs.replace(tail, next_seq=next_seq, size=tail.end)
@@ -241,7 +244,8 @@ class LocalStore:
         blobs = journal.folder / BLOBS_NAME
         names = {ref.sha256 for entry in branch for ref in references(entry.body)}
         links = [blobs / name for name in sorted(names)]
-        place = self._home.make_session(header.session, copy.chunks(), [], links)
+        with _os_errors(f"{source.id} cannot be forked", self._home.root):
+            place = self._home.make_session(header.session, copy.chunks(), [], links)
         self._home.files.close(place.descriptor)
         place.lock.release()
         return self.open(header.session)
@@ -272,29 +276,33 @@ class LocalStore:
         from holdfast.store.index import Index  # noqa: PLC0415  sqlite3 costs 5 ms
         from holdfast.store.project import project_names, workspace_path  # noqa: PLC0415  as above
 
+        if limit is not None and (not isinstance(limit, int) or limit < 0):
+            raise UsageError(f"limit is a number of sessions, not {limit!r}.")
         projects = None
         if project is not None:
             named = isinstance(project, str) and project.startswith("git:")
             projects = [str(project)] if named else list(project_names(workspace_path(project)))
-        return Index(self._home).summaries(
-            workspace=None if workspace is None else workspace_path(workspace),
-            projects=projects,
-            limit=limit,
-            since=_stamp(since),
-            until=_stamp(until),
-            progress=progress,
-        )
+        with _os_errors(f"{self.path} cannot be listed", self.path):
+            return Index(self._home).summaries(
+                workspace=None if workspace is None else workspace_path(workspace),
+                projects=projects,
+                limit=limit,
+                since=_stamp(since),
+                until=_stamp(until),
+                progress=progress,
+            )
 
     def search(self, text: str, *, limit: int = 50) -> Hits:
         """Return messages that contain ``text``, regardless of case, newest sessions first."""
-        if not text:
-            raise UsageError("There is nothing to search for: the text is empty.")
+        if not isinstance(text, str) or not text:
+            raise UsageError("What to search for is a string that is not empty.")
         return list(islice(self._hits(text), limit))
 
     def _hits(self, text: str) -> Iterator[Hit]:
         for summary in self.list():
-            with suppress(OSError):  # deleted a moment ago, or not ours to read
-                yield from search_folder(self._home.files, self._home.folder(summary.id), text)
+            if self._home.has(summary.id):  # a symbolic link in its place is not followed
+                with suppress(OSError):  # deleted a moment ago, or not ours to read
+                    yield from search_folder(self._home.files, self._home.folder(summary.id), text)
 
     def delete(self, wanted: str | os.PathLike[str]) -> str:
         """Move a session to the trash and return its id; ``restore`` brings it back.
@@ -303,33 +311,32 @@ class LocalStore:
             SessionLocked: somebody is writing to it.
         """
         folder = self._home.resolve(wanted)
-        move_to_trash(self._home, folder)
+        if not self._home.owns(folder):
+            raise UsageError(f"{folder} is not a session of {self.path}; delete it by hand.")
+        with _os_errors(f"{folder} cannot be deleted", folder):
+            move_to_trash(self._home, folder)
         return folder.name
 
     def restore(self, wanted: str) -> str:
         """Bring a deleted session back and return its id."""
-        return restore(self._home, wanted)
+        with _os_errors(f"{wanted} cannot be restored", self.path):
+            return restore(self._home, wanted)
 
     def cleanup(self, older_than: Moment) -> int:
         """Move sessions that were last updated before a time to the trash; return how many.
 
         ``older_than`` is an age (``timedelta``, or seconds) or a point in time. Sessions that are
-        being written, or that cannot be read, stay.
+        being written, or that are damaged, stay.
         """
-        now = datetime.now(UTC)
-        if isinstance(older_than, datetime):
-            limit = older_than
-        elif isinstance(older_than, timedelta):
-            limit = now - older_than
-        else:
-            limit = now - timedelta(seconds=older_than)
+        limit = _point_in_time(older_than)
         moved = 0
-        for summary in self.list(until=limit):
-            if summary.updated:
-                with suppress(SessionLocked, FileNotFoundError):
-                    move_to_trash(self._home, self._home.folder(summary.id))
-                    moved += 1
-        self._discard_abandoned()
+        with _os_errors(f"{self.path} cannot be cleaned up", self.path):
+            for summary in self.list(until=limit):
+                if summary.state != DAMAGED:
+                    with suppress(SessionLocked, FileNotFoundError):
+                        move_to_trash(self._home, self._home.folder(summary.id))
+                        moved += 1
+            self._discard_abandoned()
         return moved
 
     def _discard_abandoned(self) -> None:
@@ -346,17 +353,16 @@ class LocalStore:
     ) -> Report:
         """Read a whole session and report every problem; changes nothing."""
         folder = self._home.resolve(wanted)
-        try:
+        with _os_errors(f"{folder} cannot be read", folder):
             return verify(self._home.files, folder, progress)
-        except FileNotFoundError:
-            raise SessionNotFound(f"{folder} has no journal.") from None
 
     # Closing
 
     def close(self) -> None:
-        """Close every session that was opened here."""
-        for session in list(self._open):
-            session.close()
+        """Close every session that was opened here; an error of one does not keep the others."""
+        with ExitStack() as stack:
+            for session in list(self._open):
+                stack.callback(session.close)
 
     def __enter__(self) -> Self:
         """Return the store."""
@@ -367,6 +373,39 @@ class LocalStore:
     ) -> None:
         """Close."""
         self.close()
+
+
+@contextmanager
+def _os_errors(what: str, where: Path) -> Iterator[None]:
+    """Turn what the operating system says into an error of ours."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise SessionNotFound(
+            f"{where} has no journal: it is not a session, or was just deleted."
+        ) from None
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise DiskFull(where, ()) from error
+        raise StorageError(f"{what}: {error}.") from error
+
+
+def _check_mode(mode: str) -> None:
+    if mode not in ("write", "read"):
+        raise UsageError(f"mode is 'write' or 'read', not {mode!r}.")
+
+
+def _point_in_time(older_than: Moment) -> datetime:
+    """Return the time before which a session is old."""
+    if isinstance(older_than, datetime):
+        return older_than
+    try:
+        age = older_than if isinstance(older_than, timedelta) else timedelta(seconds=older_than)
+        return datetime.now(UTC) - age
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError(
+            f"{older_than!r} is neither a time nor an age (a timedelta, or seconds) within reach."
+        ) from None
 
 
 def _with_project(meta: dict[str, Any]) -> dict[str, Any]:
@@ -395,4 +434,5 @@ def _stamp(moment: datetime | None) -> str | None:
     """Return a time as it stands in entries, so that both compare as text."""
     if moment is None:
         return None
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    # Not strftime, which writes a year before 1000 with fewer digits.
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

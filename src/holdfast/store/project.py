@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _GIT_TIMEOUT_SECONDS = 2.0
-_URL = re.compile(r"(?:[a-z+]+://)?(?:[^/@]*@)?([^/:]+)(?::\d+(?=/))?[:/](.+)")
+_HOST = re.compile(r"([\w.-]+|\[[\da-fA-F:.]+\])(?::\d*)?")
+_END = re.compile(r"[\s\"?#;]")  # a quote, a comment, or a query that may hold a token
 
 
 def workspace_path(folder: str | os.PathLike[str]) -> str:
@@ -73,18 +74,37 @@ def _remote(git_folder: Path) -> str | None:
     remotes = [name for name in parser.sections() if name.startswith('remote "')]
     remotes.sort(key=lambda name: name != 'remote "origin"')
     for remote in remotes:
-        found = _URL.fullmatch(parser[remote].get("url") or "")
-        if found:
-            path = found[2].strip("/").removesuffix(".git")
-            return f"{found[1].lower()}/{path}"
+        place = _place(parser[remote].get("url") or "")
+        if place is not None:
+            return place
     return None
+
+
+def _place(url: str) -> str | None:
+    """Return host and path of a remote, without credentials; ``None`` for a local folder."""
+    word = _END.split(url.strip().strip('"'), maxsplit=1)[0]
+    scheme, is_url, rest = word.partition("://")
+    if is_url:
+        authority, _, path = rest.partition("/")
+    else:
+        authority, _, path = scheme.partition(":")  # me@host:path, as ssh has it
+    host = _HOST.fullmatch(authority.rpartition("@")[2])
+    path = path.strip("/").removesuffix(".git")
+    return f"{host[1].lower()}/{path}" if host and path else None
 
 
 def _root_commit(workspace: str) -> str | None:
     command = ["git", "-C", workspace, "rev-list", "--max-parents=0", "HEAD"]
+    # Inside a git hook these name the hook's repository, wherever the folder is.
+    environment = {name: value for name, value in os.environ.items() if name[:4] != "GIT_"}
     try:
         done = subprocess.run(  # noqa: S603  fixed words, and a folder as one argument
-            command, capture_output=True, timeout=_GIT_TIMEOUT_SECONDS, check=False
+            command,
+            capture_output=True,
+            timeout=_GIT_TIMEOUT_SECONDS,
+            check=False,
+            env=environment,
+            stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

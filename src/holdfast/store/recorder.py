@@ -1,8 +1,8 @@
 """The writing side of a session: bodies in, durable entries and a published state out.
 
-Order of truth, on every path: bytes on disk, then the published state, then listeners. Entries are
-folded when they are numbered, but the state they lead to is published only when they are durable;
-if they never become durable nobody ever sees it.
+Order of truth, on every path: bytes on disk, then the fold in memory, then listeners. Entries are
+folded into a private tip when they are numbered; the tip becomes the state that everybody sees
+when they are durable.
 """
 
 from __future__ import annotations
@@ -13,22 +13,24 @@ import os
 import socket
 from collections import deque
 from contextlib import suppress
+from copy import copy
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from holdfast.errors import DiskFull, HoldfastError, UsageError
+from holdfast.journal.format import LONGEST_LINE_BYTES
 from holdfast.journal.live import LiveFile
 from holdfast.journal.pump import Pump
 from holdfast.journal.reader import Journal
-from holdfast.journal.ticket import Ticket
-from holdfast.journal.writer import Draft, Place, Writer
+from holdfast.journal.ticket import Draft, Ticket
+from holdfast.journal.writer import Place, Writer
 from holdfast.model import entry as bodies
 from holdfast.model.codec import encode_body, type_of
-from holdfast.model.entry import NO_PARENT_FIELD, TREE, Body, Checkpoint, Entry, Head, Header, Meta
+from holdfast.model.entry import Body, Entry, Header, Meta
 from holdfast.model.message import Message
-from holdfast.store.blobs import Blobs, Collected
+from holdfast.store.blobs import LARGEST_INLINE_BYTES, Blobs, take_out
 from holdfast.store.branch import Branch
-from holdfast.store.fold import fold, mark_of
+from holdfast.store.fold import advance, mark_of
 from holdfast.store.streams import Streams
 from holdfast.version import __version__
 
@@ -47,6 +49,7 @@ _MARK_EVERY_BYTES = 512 * 1024
 _RETRY_SECONDS = 0.5
 _MOST_GAPS_AT_ONCE = 100
 _LONGEST_ID = 1000
+_ENVELOPE_BYTES = 16 * 1024
 _ROLES = frozenset({"user", "assistant", "tool", "system"})
 _JOURNALS_OWN = (bodies.Header, bodies.Writer, bodies.Mark, bodies.Gap)
 
@@ -74,6 +77,8 @@ class Recorder:
         self._writer = Writer(
             home.files,
             header,
+            state.head,
+            on_numbered=self._follow,
             on_durable=self._publish,
             birth=self._birth,
             store_payloads=self._store_payloads,
@@ -81,11 +86,14 @@ class Recorder:
             tail=tail,
         )
         self.mutex = self._writer.mutex
+        self._lock = self._writer.lock
         self.state = state
-        self._tip = state  # the state when everything queued is durable
+        self._tip = copy(state)  # with what is numbered but not durable; only a leader touches it
         self._first_meta = first_meta
         self._introduced = False
+        self._abandoned = False  # whether a caller was ever told that the disk is full
         self._unnoted: list[Damage] = []
+        self._noted = set(state.gaps)
         self._since_mark = opened.since_mark_bytes if opened else 0
         self._ids: dict[str, Ticket] | None = None
         self.branch = Branch()
@@ -107,7 +115,7 @@ class Recorder:
     @property
     def unborn(self) -> bool:
         """Whether nothing was accepted yet, so that there is nothing on disk."""
-        return self._writer.next_seq == 0
+        return self._writer.place is None and not self._introduced
 
     @property
     def closed(self) -> bool:
@@ -120,11 +128,11 @@ class Recorder:
         return self._writer.place
 
     def journal(self) -> Journal | None:
-        """Return a view of everything durable, ``None`` while there is nothing."""
+        """Return a view of everything durable, ``None`` while there is nothing, and after close."""
         with self.mutex:
             place = self._writer.place
             if place is None:
-                return self._journal
+                return None
             if self._journal is not None and self._journal.last.inode != place.inode:
                 self._journal.close()
                 self._journal = None
@@ -136,13 +144,11 @@ class Recorder:
     def note_damage(self, damage: Sequence[Damage]) -> None:
         """Remember damage that was met; the next append notes it in the journal."""
         with self.mutex:
-            known = {*self._tip.gaps}
-            known.update((piece.segment, piece.offset, piece.length) for piece in self._unnoted)
-            self._unnoted += [
-                piece
-                for piece in damage
-                if (piece.segment, piece.offset, piece.length) not in known
-            ]
+            for piece in damage:
+                place = (piece.segment, piece.offset, piece.length)
+                if place not in self._noted:
+                    self._noted.add(place)
+                    self._unnoted.append(piece)
 
     def trouble(self) -> HoldfastError | None:
         """Return what keeps entries from becoming durable right now, if anything does."""
@@ -152,10 +158,10 @@ class Recorder:
         """Return messages that were accepted and are not durable yet."""
         with self.mutex:
             return [
-                entry.body
-                for ticket in self._writer.queued
-                for entry in ticket.entries
-                if isinstance(entry.body, Message)
+                body
+                for ticket in self._writer.unpublished
+                for _, body, _ in ticket.drafts
+                if isinstance(body, Message)
             ]
 
     # Writing
@@ -169,7 +175,7 @@ class Recorder:
         try:
             return self.settle(ticket)
         except DiskFull:
-            ticket.abandoned = True
+            ticket.abandoned = self._abandoned = True
             raise
 
     def submit(self, items: Sequence[Body], id: str | None = None) -> Ticket:
@@ -198,47 +204,30 @@ class Recorder:
             raise UsageError("There is nothing to append: the list is empty.")
         if id is not None and not (isinstance(id, str) and 0 < len(id) <= _LONGEST_ID):
             raise UsageError(f"An entry's id is a string of 1 to {_LONGEST_ID} characters.")
-        collected = Collected()
-        encoded = [_encoded(collected.take_out(item)) for item in items]
-        with self.mutex:
+        drafts, payloads = _encode_all(items)
+        with self._lock:
             if self._closed:
                 raise UsageError("This session is closed; open it again to append.")
             if id is not None:
                 known = self._known_ids().get(id)
                 if known is not None:
                     return known
-            again = self._abandoned_twin(encoded) if resumable else None
+            again = self._abandoned_twin(drafts) if resumable and self._abandoned else None
             if again is not None:
                 return again
-            self._introduce()
-            ticket = self._enqueue(encoded, id)
-            ticket.payloads = collected.payloads
+            if not self._introduced or self._unnoted:
+                self._introduce()
+            ticket = self._writer.enqueue(drafts, id)
+            if payloads:
+                ticket.payloads = payloads
             if id is not None:
                 self._known_ids()[id] = ticket
-            if self._since_mark >= _MARK_EVERY_BYTES or isinstance(items[-1], Checkpoint):
-                self._mark()
             return ticket
-
-    def _enqueue(self, encoded: list[tuple[Body, bytes]], id: str | None = None) -> Ticket:
-        head = self._tip.head
-        drafts = []
-        for number, (body, data) in enumerate(encoded):
-            type_name = type_of(body)
-            parent: int | None = NO_PARENT_FIELD
-            if isinstance(body, Head):
-                head = body.to
-            elif type_name in TREE:
-                parent, head = head, self._writer.next_seq + number
-            own_id = id if number == len(encoded) - 1 else None  # where the returned position is
-            drafts.append(Draft(type_name, body, data, parent, own_id))
-        ticket = self._writer.enqueue(drafts)
-        self._tip = ticket.after = fold(ticket.entries, self._tip)
-        self._since_mark += sum(len(entry.line) for entry in ticket.entries)
-        return ticket
 
     def _enqueue_own(self, body: Body) -> None:
         """Queue a line of the journal's own, for which nobody waits."""
-        self._enqueue([_encoded(body, own=True)]).mark_seen()
+        data, again = encode_body(body)
+        self._writer.enqueue([(type_of(again), again, data)]).seen = True
 
     def _introduce(self) -> None:
         """Queue what stands before the first entry of a journal, or of this opening."""
@@ -264,29 +253,23 @@ class Recorder:
                 )
             )
 
-    def _mark(self) -> None:
-        self._since_mark = 0
-        self._enqueue_own(mark_of(self._tip))
-        self._since_mark = 0
-
     def _known_ids(self) -> dict[str, Ticket]:
         if self._ids is None:
             self._ids = {}
             journal = self.journal()
             for record in journal.records() if journal is not None else ():
                 if isinstance(record, Entry) and record.id is not None:
-                    self._ids[record.id] = Ticket(None, [record])
+                    self._ids[record.id] = Ticket(None, [], entries=[record])
         return self._ids
 
-    def _abandoned_twin(self, encoded: list[tuple[Body, bytes]]) -> Ticket | None:
+    def _abandoned_twin(self, drafts: list[Draft]) -> Ticket | None:
         """Return the ticket of a call that got ``DiskFull``, if this is the same call again.
 
         Its entries have numbers and will be written; a retry that queued them once more would
         write them twice.
         """
-        wanted = [body for body, _ in encoded]
-        for ticket in self._writer.queued:
-            if ticket.abandoned and [entry.body for entry in ticket.entries] == wanted:
+        for ticket in self._writer.unpublished:
+            if ticket.abandoned and ticket.drafts == drafts:
                 ticket.abandoned = False
                 return ticket
         return None
@@ -294,7 +277,11 @@ class Recorder:
     # Streams
 
     def _finish_stream(self, message: Message) -> Ticket:
-        return self.submit([message])
+        with self.mutex:
+            ticket = self._accept([message], None)
+            ticket.finishes_stream = True
+        self._pump.wake()
+        return ticket
 
     def _open_live(self) -> LiveFile:
         if self._writer.place is None:
@@ -324,16 +311,30 @@ class Recorder:
         for payload in payloads:
             blobs.write(payload)
 
+    def _follow(self, entries: Sequence[Entry]) -> Draft | None:
+        """Fold what was just numbered, and ask for a mark where one is due."""
+        advance(self._tip, entries)
+        for entry in entries:
+            self._since_mark += len(entry.line)
+        last = entries[-1]
+        if last.type == "mark":
+            self._since_mark = 0
+        elif self._since_mark >= _MARK_EVERY_BYTES or last.type == "checkpoint":
+            data, mark = encode_body(mark_of(self._tip))
+            return "mark", mark, data
+        return None
+
     def _publish(self, tickets: list[Ticket]) -> None:
         """Make what is durable visible. Called by the writer under the mutex."""
-        self.state = tickets[-1].after
+        self.state = copy(self._tip)
+        if self.branch.loaded or self._listeners:
+            entries = [entry for ticket in tickets for entry in ticket.entries]
+            self.branch.extend(entries)
+            if self._listeners:
+                self._undelivered.extend(entries)
         for ticket in tickets:
-            for entry in ticket.entries:
-                self.branch.extend(entry)
-                if self._listeners:
-                    self._undelivered.append(entry)
-                if isinstance(entry.body, Message) and entry.body.stream is not None:
-                    self._finished_stream = True
+            if ticket.finishes_stream:
+                self._finished_stream = True
 
     # After durability
 
@@ -384,7 +385,8 @@ class Recorder:
     def move(self, place: Place, size: int, last: Entry, state: State) -> None:
         """Go on in a rewritten journal. The caller holds the mutex and nothing is queued."""
         self._writer.move(place, size, last)
-        self.state = self._tip = state
+        self.state, self._tip = state, copy(state)
+        self._noted = set()
         self._unnoted = []
         self._ids = None
         self._since_mark = 0
@@ -408,6 +410,10 @@ class Recorder:
         try:
             self.streams.interrupt_all()
             self.flush()
+            self._deliver()
+            with self.mutex:  # from the last look at the queue on, nothing more is accepted
+                self.flush()
+                self._closed = True
         except DiskFull:
             raise
         except HoldfastError:
@@ -423,19 +429,32 @@ class Recorder:
         self._pump.stop()
         self.streams.close()
         with self.mutex:
-            if self._writer.place is not None:
-                self.journal()  # so that what was written can still be read
             self._writer.close()
+            if self._journal is not None:
+                self._journal.close()
+                self._journal = None
         _open_recorders.discard(self)
 
 
-def _encoded(body: Any, *, own: bool = False) -> tuple[Body, bytes]:
-    if isinstance(body, _JOURNALS_OWN) and not own:
-        raise UsageError(f"{type_of(body)} entries are written by the journal itself.")
-    if isinstance(body, Message) and body.role not in _ROLES:
-        raise UsageError(f"{body.role!r} is not a role: use user, assistant, tool or system.")
-    data, again = encode_body(body)
-    return again, data
+def _encode_all(items: Sequence[Any]) -> tuple[list[Draft], list[bytes]]:
+    """Check and encode bodies; return them with the payloads that are too large for a line."""
+    drafts: list[Draft] = []
+    payloads: list[bytes] = []
+    for item in items:
+        data, body = encode_body(item)
+        if len(data) > LARGEST_INLINE_BYTES:
+            smaller, taken = take_out(body)
+            payloads += taken
+            data, body = encode_body(smaller)
+            if len(data) > LONGEST_LINE_BYTES - _ENVELOPE_BYTES:
+                raise UsageError(f"This {type_of(body)} is too large: {len(data)} bytes.")
+        if isinstance(body, Message):
+            if body.role not in _ROLES:
+                raise UsageError(f"{body.role!r} is not a role: use {', '.join(sorted(_ROLES))}.")
+        elif isinstance(body, _JOURNALS_OWN):
+            raise UsageError(f"{type_of(body)} entries are written by the journal itself.")
+        drafts.append((type_of(body), body, data))
+    return drafts, payloads
 
 
 _open_recorders: WeakSet[Recorder] = WeakSet()

@@ -38,10 +38,16 @@ def search_folder(files: Files, folder: Path, text: str) -> Iterator[Hit]:
                 for piece in _texts(record.body.content):
                     place = piece.casefold().find(wanted)
                     if place >= 0:
-                        start = max(0, place - _AROUND_CHARACTERS)
-                        snippet = piece[start : place + len(text) + _AROUND_CHARACTERS]
+                        snippet = _around(piece, place, len(wanted))
                         yield Hit(folder.name, record.seq, record.body.role, record.at, snippet)
                         break
+
+
+def _around(piece: str, place: int, length: int) -> str:
+    """Return the words around a place that was counted in the casefolded text."""
+    if len(piece.casefold()) != len(piece):  # a letter such as ß became two
+        piece = piece.casefold()
+    return piece[max(0, place - _AROUND_CHARACTERS) : place + length + _AROUND_CHARACTERS]
 
 
 def _texts(parts: Sequence[object]) -> Iterator[str]:

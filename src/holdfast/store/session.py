@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from holdfast.errors import DiskFull, FormatTooNew, UsageError
 from holdfast.journal.files import NO_ROOM
+from holdfast.journal.reader import Journal
 from holdfast.model.codec import dumps, plain
 from holdfast.model.entry import (
     FORMAT,
@@ -29,12 +31,12 @@ from holdfast.store.rewrite import Copy, branch_numbers, kept_by_compaction, rep
 from holdfast.store.streams import Stream, new_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
     from typing import Self
 
-    from holdfast.journal.reader import Damage, Journal
+    from holdfast.journal.reader import Damage
     from holdfast.journal.ticket import Ticket
     from holdfast.model.entry import Entry
     from holdfast.model.state import State, Totals
@@ -70,6 +72,9 @@ class Session:
         self._read_branch = Branch()
         self.recovery = recovery or Recovery()
         """What opening found and did."""
+        self.path = _folder(home, session_id, recorder, journal)
+        """The session's folder; it may not exist yet."""
+        self._closed = False
         self._forget: Callable[[Session], None] | None = None
         self._fork: Callable[[Session, Journal, int | None], Session] | None = None
         self._new_meta = new_meta if new_meta is not None else {}
@@ -185,10 +190,10 @@ class Session:
             raise UsageError("keep_last cannot be negative.")
         head = self.state.head
         if upto is not None and upto != head:
-            journal = self._journal()
-            on_branch = journal is not None and any(
-                entry.seq == upto for entry in walk(journal, head, [])
-            )
+            with self._journal() as journal:
+                on_branch = journal is not None and any(
+                    entry.seq == upto for entry in walk(journal, head, [])
+                )
             if not on_branch:
                 raise UsageError(f"Entry {upto} is not on the current branch.")
         if upto is None:
@@ -219,9 +224,9 @@ class Session:
         number = _number(to)
         with recorder.mutex:
             recorder.flush()
-            journal = self._journal()
             if number is not None:
-                entry = journal.find(number) if journal is not None else None
+                with self._journal() as journal:
+                    entry = journal.find(number) if journal is not None else None
                 if entry is None or entry.type not in TREE:
                     raise UsageError(f"There is no message or checkpoint numbered {number}.")
             ticket = recorder.submit([Head(number)])
@@ -231,10 +236,10 @@ class Session:
         """Make a new session from the branch up to ``at`` (the head if not given)."""
         if self._recorder is not None:
             self._recorder.flush()
-        journal = self._journal()
-        if journal is None or self._fork is None:
-            raise UsageError("There is nothing to fork: this session has no entries yet.")
-        return self._fork(self, journal, _number(at) if at is not None else self.state.head)
+        with self._journal() as journal:
+            if journal is None or self._fork is None:
+                raise UsageError("There is nothing to fork: this session has no entries yet.")
+            return self._fork(self, journal, _number(at) if at is not None else self.state.head)
 
     def compact(self) -> Compaction:
         """Reclaim disk space: drop what is off the branch or covered by the checkpoint.
@@ -244,7 +249,7 @@ class Session:
         recorder = self._writable()
         with recorder.mutex:
             recorder.flush()
-            journal, place = self._journal(), recorder.place
+            journal, place = recorder.journal(), recorder.place
             if journal is None or place is None:
                 raise UsageError("There is nothing to compact: this session has no entries yet.")
             branch = self._branch(whole=False)
@@ -292,22 +297,17 @@ class Session:
     @property
     def messages(self) -> list[Message]:
         """All messages of the current branch, oldest first."""
-        return [self._restored(message) for message in self._branch(whole=True).messages]
+        return self._restored(self._branch(whole=True).messages)
 
     def context(self) -> list[Message]:
         """Return what a provider gets: the summary, then the messages that it does not cover."""
-        return [self._restored(message) for message in self._branch(whole=False).context]
+        return self._restored(self._branch(whole=False).context)
 
     @property
     def summary(self) -> list[Message]:
         """The summary of the checkpoint that counts; empty if there is none."""
         checkpoint = self._branch(whole=False).checkpoint
-        return [] if checkpoint is None else [self._restored(each) for each in checkpoint.summary]
-
-    @property
-    def path(self) -> Path:
-        """The session's folder; it may not exist yet."""
-        return self._folder()
+        return [] if checkpoint is None else self._restored(checkpoint.summary)
 
     @property
     def trouble(self) -> Exception | None:
@@ -328,7 +328,7 @@ class Session:
         """
         number = _number(after)
         return Follower(
-            self._home.files, self._folder(), -1 if number is None else number, live=live, wait=wait
+            self._home.files, self.path, -1 if number is None else number, live=live, wait=wait
         )
 
     def export(self, format: str = "json") -> str:  # noqa: A002  as users say it
@@ -351,33 +351,38 @@ class Session:
         """Return the current branch, read as far as needed. A consistent copy."""
         recorder = self._recorder
         if recorder is None:
-            branch, journal = self._read_branch, self._read_journal
-            if journal is not None:
-                branch.load(journal, self.state.head, [], whole=whole)
-            return branch
-        with recorder.mutex:
-            journal = recorder.journal()
+            with self._journal() as journal:
+                if journal is not None:
+                    self._read_branch.load(journal, self.state.head, [], whole=whole)
+            return self._read_branch
+        with recorder.mutex, self._journal() as journal:
             noticed: list[Damage] = []
             if journal is not None:
                 recorder.branch.load(journal, recorder.state.head, noticed, whole=whole)
             recorder.note_damage(noticed)
             return recorder.branch.copy()
 
-    def _journal(self) -> Journal | None:
-        return self._read_journal if self._recorder is None else self._recorder.journal()
+    @contextmanager
+    def _journal(self) -> Iterator[Journal | None]:
+        """Give the journal to read from; a closed session opens it again for the moment."""
+        journal = self._read_journal if self._recorder is None else self._recorder.journal()
+        if journal is not None or not self._closed or self.state.seq < 0:
+            yield journal
+            return
+        with Journal(self._home.files, self.path) as journal:
+            yield journal
 
-    def _folder(self) -> Path:
-        journal = self._journal()
-        return self._home.folder(self.id) if journal is None else journal.folder
-
-    def _restored(self, message: Message) -> Message:
-        return put_back(message, Blobs(self._home.files, self._folder()))
+    def _restored(self, messages: list[Message]) -> list[Message]:
+        blobs = Blobs(self._home.files, self.path)
+        return [put_back(message, blobs) for message in messages]
 
     def _writable(self) -> Recorder:
         if self._recorder is None:
             if self._read_state is not None and self._read_state.unsupported is not None:
                 raise FormatTooNew(self._read_state.unsupported, FORMAT)
             raise UsageError(f"Session {self.id} was opened read-only; open it with mode='write'.")
+        if self._closed:
+            raise UsageError(f"Session {self.id} is closed; open it again to go on.")
         return self._recorder
 
     # Closing
@@ -392,8 +397,12 @@ class Session:
         try:
             if self._recorder is not None:
                 self._recorder.close()
+            elif self._read_journal is not None:
+                self._read_journal.close()
+                self._read_journal = None
         finally:
-            if self._forget is not None and (self._recorder is None or self._recorder.closed):
+            self._closed = self._recorder is None or self._recorder.closed
+            if self._forget is not None and self._closed:
                 self._forget(self)
 
     def __enter__(self) -> Self:
@@ -417,6 +426,14 @@ class Session:
         import asyncio  # noqa: PLC0415  whoever is here has it
 
         await asyncio.to_thread(self.close)
+
+
+def _folder(
+    home: Home, session_id: str, recorder: Recorder | None, journal: Journal | None
+) -> Path:
+    """Return where a session is; one that was opened by its path may be outside the home."""
+    place = journal if recorder is None else recorder.place
+    return home.folder(session_id) if place is None else place.folder
 
 
 def _as_list(item: Any) -> list[Any]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import SessionExists, SessionNotFound
+from holdfast.errors import SessionNotFound
 from holdfast.journal.lock import Lock
 from holdfast.model.ids import SESSION_ID, check_part, new_uid
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterator
 
     from holdfast.store.home import Home
 
@@ -42,7 +43,7 @@ def move_to_trash(home: Home, folder: Path) -> Path:
 def restore(home: Home, wanted: str) -> str:
     """Bring the last deleted session of that id (or unique part) back; return its id."""
     part = check_part(wanted)
-    found = [entry for entry in home.files.folders(home.trash) if part in _id_of(entry)]
+    found = [entry for entry in _deleted(home) if part in _id_of(entry)]
     ids = {_id_of(entry) for entry in found}
     if len(ids) != 1:
         what = "No session" if not ids else f"More than one session ({len(ids)})"
@@ -50,18 +51,16 @@ def restore(home: Home, wanted: str) -> str:
     (session_id,) = ids
     # ctime changes with the rename into the trash: the last deleted one comes back.
     newest = max(found, key=lambda entry: entry.stat(follow_symlinks=False).st_ctime_ns)
-    folder = home.folder(session_id)
-    if home.has(session_id):
-        raise SessionExists(
-            f"Session {session_id} exists; delete or rename it before restoring the other one."
-        )
-    home.files.make_folders(folder.parent)
-    home.files.rename(Path(newest.path), folder)
-    home.files.sync_folder(folder.parent)
+    home.publish(Path(newest.path), session_id)
     home.files.sync_folder(home.trash)
     return session_id
 
 
+def _deleted(home: Home) -> Iterator[os.DirEntry[str]]:
+    for entry in home.files.folders(home.trash):
+        if SESSION_ID.fullmatch(_id_of(entry)) and entry.is_dir(follow_symlinks=False):
+            yield entry
+
+
 def _id_of(entry: os.DirEntry[str]) -> str:
-    name = entry.name.partition(".")[0]
-    return name if SESSION_ID.fullmatch(name) else ""
+    return entry.name.partition(".")[0]

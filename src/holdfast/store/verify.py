@@ -71,7 +71,8 @@ def _name(journal: Journal, number: int) -> str:
 
 
 def _open_to_others(files: Files, folder: Path) -> Iterator[Problem]:
-    for path in (folder, *sorted(folder.iterdir())):
+    for path in (folder, *sorted(folder.rglob("*"))):
         mode = stat.S_IMODE(files.status_of(path).st_mode)
         if mode & 0o077:
-            yield Problem("permissions", path.name, f"mode {mode:04o} lets others in")
+            where = str(path.relative_to(folder.parent))
+            yield Problem("permissions", where, f"mode {mode:04o} lets others in")
