@@ -36,7 +36,7 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's signature
         if cmd_name not in _VERBS:
             return None
-        command: Any = import_module(f"holdfast.cli.{cmd_name}").command
+        command: click.Command = import_module(f"holdfast.cli.{cmd_name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's signature

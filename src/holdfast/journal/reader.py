@@ -82,6 +82,7 @@ class Segment:
         self.path = path
         self.is_first = number == 1
         self.number = number
+        self.descriptor = -1
         self.descriptor = files.open_read(path)
         status = files.status(self.descriptor)
         self.inode = status.st_ino
@@ -103,6 +104,17 @@ class Segment:
             size *= 16
         entry = parse(data if newline < 0 else data[:newline], b"", 0, self.number)
         return entry if entry is not None and isinstance(entry.body, Header) else None
+
+    def last_newline(self) -> int:
+        """Return the offset of the last newline, ``-1`` if there is none."""
+        end = self.end
+        while end > 0:
+            start = max(0, end - _BLOCK_BYTES)
+            found = self.read(start, end).rfind(b"\n")
+            if found >= 0:
+                return start + found
+            end = start
+        return -1
 
     def first_seq(self) -> int:
         """Return the number above which this file has the entries."""
@@ -193,7 +205,7 @@ class Segment:
 
     def offset_of(self, seq: int) -> int:
         """Return the start of a line at or before the one numbered ``seq``, by bisection."""
-        low, high = 0, self.end
+        low, high = 0, self.end if seq >= 0 else 0
         while high - low > _BLOCK_BYTES:
             middle = (low + high) // 2
             found = self._line_after(middle, high)
@@ -222,7 +234,13 @@ class Segment:
 
     def close(self) -> None:
         """Close the file."""
-        self.files.close(self.descriptor)
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            self.files.close(descriptor)
+
+    def __del__(self) -> None:
+        """Close the file of a view that was dropped: sessions can be read after they are closed."""
+        self.close()
 
 
 def _is_header(record: Record) -> bool:

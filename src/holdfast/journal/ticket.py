@@ -95,11 +95,6 @@ class Ticket(Struct, eq=False):
             raise writer.disk_full()
         return self._result()
 
-    def settle(self, error: HoldfastError | None = None) -> None:
-        """Mark as durable, or as failed. For the writer."""
-        self.error = error
-        self.writer = None
-
     def notify(self) -> None:
         """Wake whoever awaits. For the writer."""
         callbacks, self.callbacks = self.callbacks, ()

@@ -27,19 +27,14 @@ from holdfast.model.entry import (
     NO_PARENT_FIELD,
     TYPES,
     Body,
-    Checkpoint,
     Entry,
-    Header,
     Meta,
-    Queued,
     Unknown,
 )
 from holdfast.model.message import (
     EXTRA_NAME,
     AnyPart,
-    Message,
     Part,
-    ToolResult,
     UnknownPart,
     Value,
 )
@@ -61,10 +56,11 @@ _PARTS = {
 _FIELDS = {
     struct: msgspec.structs.fields(struct) for struct in [*_PARTS.values(), *BODIES.values()]
 }
-_SIMPLE_PARTS = frozenset(_PARTS.values()) - {ToolResult}
-_SIMPLE_BODIES = frozenset(BODIES.values()) - {Message, Checkpoint, Queued, Header}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LONGEST_INT = 4000  # digits; CPython refuses to convert more than 4,300
+
+LARGEST_BODY_BYTES = 60 * 1024 * 1024
+"""A larger body is refused: no reader would load its line."""
 
 # A line is an envelope and a body in one object. For each type a struct of both is made here, so
 # that a line is decoded in one go; ``_LINE_TYPES`` says how to get the body out of it.
@@ -135,8 +131,20 @@ def dumps(value: Any) -> bytes:
     try:
         return _ENCODER.encode(value)
     except UnicodeEncodeError:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
+        return _spelled(value).encode()
+
+
+def _spelled(value: Any) -> str:
+    """Spell out what holds a lone surrogate; numbers kept as ``Raw`` may stand beside it."""
+    if isinstance(value, dict):
+        fields = (f"{_spelled(key)}:{_spelled(item)}" for key, item in value.items())
+        return f"{{{','.join(fields)}}}"
+    if isinstance(value, list):
+        return f"[{','.join(map(_spelled, value))}]"
+    if isinstance(value, str):
+        text = json.dumps(value, ensure_ascii=False)
+        return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _ENCODER.encode(value).decode()
 
 
 def type_of(body: Body) -> str:
@@ -154,9 +162,7 @@ def decode_body(type_name: str, data: bytes) -> Body:
     decoder = _DECODERS.get(type_name)
     if decoder is not None:
         try:
-            body = decoder.decode(data)
-            if _is_plain(body):
-                return cast("Body", body)
+            return cast("Body", decoder.decode(data))
         except (msgspec.DecodeError, UnicodeDecodeError):
             pass  # something unknown is in it: the slow way keeps it
     return revive_body(type_name, loads(data))
@@ -174,21 +180,7 @@ def decode_line(line: bytes) -> Entry | None:
         return None
     type_name, struct, own_fields = _LINE_TYPES[type(flat)]
     body: Any = struct(*own_fields(flat))
-    if not _is_plain(body):
-        return None
     return Entry(flat.seq, flat.at, type_name, body, flat.parent, flat.id, flat.batch)
-
-
-def _is_plain(body: Any) -> bool:
-    """Tell whether a body holds nothing unknown, looking only as deep as most need."""
-    if body.extra:
-        return False
-    if type(body) is Message:
-        for part in body.content:
-            if type(part) not in _SIMPLE_PARTS or part.extra:
-                return not _has_unknown(body)
-        return True
-    return type(body) in _SIMPLE_BODIES or not _has_unknown(body)
 
 
 def revive_body(type_name: str, fields: object) -> Body:
@@ -259,12 +251,11 @@ def encode_body(body: Body) -> tuple[bytes, Body]:
     decoder = _DECODERS_OF.get(type(body))
     if decoder is not None:
         try:
-            if _is_plain(body):
-                data = _ENCODER.encode(body)
-                again: Any = decoder.decode(data)
-                if again == body:
-                    return data, again
-        except (AttributeError, TypeError, ValueError, RecursionError):
+            data = _ENCODER.encode(body)
+            again: Any = decoder.decode(data)
+            if again == body and len(data) <= LARGEST_BODY_BYTES:
+                return data, again
+        except (TypeError, ValueError, RecursionError):
             pass  # the careful way will say what is wrong
     return _encode_carefully(body)
 
@@ -272,6 +263,8 @@ def encode_body(body: Body) -> tuple[bytes, Body]:
 def _encode_carefully(body: Body) -> tuple[bytes, Body]:
     try:
         type_name = type_of(body)
+        if not isinstance(type_name, str):
+            raise UsageError("The type of an entry is a string.")
     except KeyError:
         raise UsageError(
             f"{type(body).__name__} cannot be stored: append a message such as "
@@ -284,8 +277,13 @@ def _encode_carefully(body: Body) -> tuple[bytes, Body]:
         raise UsageError(f"This {type_name} is nested too deep to be stored.") from None
     except (TypeError, ValueError) as error:
         raise UsageError(f"This {type_name} cannot be stored as JSON: {error}.") from None
-    if type(again) is not type(body) or (_has_unknown(again) and not _has_unknown(body)):
+    if not _is_alike(again, body):
         raise UsageError(f"This {type_name} has a field that is missing or of the wrong type.")
+    if len(data) > LARGEST_BODY_BYTES:
+        raise UsageError(
+            f"This {type_name} is too large to be stored: {len(data)} bytes where "
+            f"{LARGEST_BODY_BYTES} fit; keep large data in a file and store its path."
+        )
     _check_names(again)
     return data, again
 
@@ -297,16 +295,21 @@ def _check_names(body: Body) -> None:
             raise UsageError(f"The field name {name!r} is the journal's own; use another one.")
 
 
-def _has_unknown(value: Any) -> bool:
-    if isinstance(value, list | tuple):
-        return any(_has_unknown(item) for item in value)
-    if not isinstance(value, Value):
-        return False
-    if value.extra or isinstance(value, UnknownPart):
+def _is_alike(again: Any, body: Any) -> bool:
+    """Tell whether what was read back has the structs of the original in the same places."""
+    if isinstance(body, list | tuple):
+        return isinstance(again, list) and all(map(_is_alike, again, body))
+    if isinstance(body, UnknownPart):
+        return not body.extra and body.blob is None  # everything it has is in its fields
+    if isinstance(body, Meta | Unknown):
+        return type(again) is type(body)
+    if not isinstance(body, Value):
         return True
-    return any(
-        _has_unknown(item) for item in msgspec.structs.astuple(value) if isinstance(item, list)
-    )
+    if type(again) is not type(body):
+        return False
+    # Where an extra field has the name of a known one, reading makes it that one.
+    fields = msgspec.structs.astuple
+    return len(again.extra) == len(body.extra) and all(map(_is_alike, fields(again), fields(body)))
 
 
 def plain(value: Any) -> Any:

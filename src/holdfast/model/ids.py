@@ -19,7 +19,7 @@ from holdfast.errors import UsageError
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
 _KEY_PREFIX = "key-"
 
-SESSION_ID = re.compile(r"\d{8}-\d{6}-[a-z0-9]{8}|key-[a-z2-7]{52}")
+SESSION_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[a-z0-9]{8}|key-[a-z2-7]{52}")
 _PART = re.compile(r"[a-z0-9-]{1,64}")
 _SHOWN_CHARACTERS = 60
 
@@ -61,7 +61,9 @@ def folder_of(session_id: str) -> str:
 def check_part(part: str) -> str:
     """Return ``part`` if it can be a part of an id, else raise ``UsageError``."""
     if not isinstance(part, str) or not _PART.fullmatch(part):
-        shown = repr(part if len(repr(part)) <= _SHOWN_CHARACTERS else part[:_SHOWN_CHARACTERS])
+        shown = repr(part) if isinstance(part, str) else f"A value of type {type(part).__name__}"
+        if len(shown) > _SHOWN_CHARACTERS:
+            shown = f"{shown[:_SHOWN_CHARACTERS]}…"
         raise UsageError(
             f"{shown} is not a session id: use an id such as 20261115-194012-k3v9q2ab, or any "
             "part of one."

@@ -9,13 +9,15 @@ written back. On disk they stand beside the known ones (the codec sees to that).
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any, cast
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
-# No struct can use this name by accident, and the codec takes every object that has it (an empty
-# key is legal JSON) apart by hand.
+# The wire name of ``extra`` is legal JSON and may be met, but no text can fill the field: fast
+# decoding fails, and the codec takes the object apart by hand.
 EXTRA_NAME = ""
+_Undecodable = Annotated[dict[str, Any], Meta(min_length=2**40)]
 
 
 class Value(
@@ -26,7 +28,7 @@ class Value(
     Not tracked by the garbage collector: decoded values hold no cycles, and there are many.
     """
 
-    extra: dict[str, Any] = field(default_factory=dict, name=EXTRA_NAME)
+    extra: _Undecodable = field(default_factory=dict, name=EXTRA_NAME)
 
 
 class BlobRef(Value, frozen=True):
@@ -113,7 +115,7 @@ class Opaque(Part, tag="opaque", frozen=True):
 class UnknownPart(Part, tag="\0unknown", frozen=True):
     """A part of a type that this version does not know, kept whole in ``fields``."""
 
-    fields: dict[str, Any]
+    fields: _Undecodable
 
 
 AnyPart = Text | Thinking | Image | File | ToolCall | ToolResult | Opaque | UnknownPart
@@ -141,13 +143,15 @@ class Message(Value, frozen=True):
         return "".join(part.text for part in self.content if isinstance(part, Text))
 
 
-Content = str | AnyPart | list[AnyPart]
+Content = str | AnyPart | Sequence[AnyPart]
 
 
 def _parts(content: Content) -> list[AnyPart]:
     if isinstance(content, str):
         return [Text(text=content)]
-    return list(content) if isinstance(content, list) else [content]
+    if isinstance(content, list | tuple):
+        return list(content)
+    return [cast("AnyPart", content)]  # whatever it is: encoding will refuse what it is not
 
 
 def user(content: Content) -> Message:

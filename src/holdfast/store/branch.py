@@ -3,7 +3,7 @@
 Every tree entry names its parent, so the branch is a walk. The journal is read backwards in
 blocks, and only as far as somebody needs: to the effective checkpoint for the context, to the root
 for the whole conversation. A parent that cannot be read (damaged, or left out by a compaction)
-resolves to the nearest earlier message that can.
+resolves to the nearest earlier message or checkpoint that can.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from holdfast.journal.reader import Damage, Journal
 
 
+# Without its checkpoint a branch would get the whole history back into its context.
+_STAND_INS = frozenset({Message, Checkpoint})
+
+
 def walk(journal: Journal, head: int | None, noticed: list[Damage]) -> Iterator[Entry]:
     """Yield the branch's entries from ``head`` to the root, newest first.
 
@@ -27,7 +31,7 @@ def walk(journal: Journal, head: int | None, noticed: list[Damage]) -> Iterator[
     if head is None:
         return
     wanted: int | None = head
-    lost = False  # the wanted entry cannot be read: the nearest earlier message stands in
+    lost = False  # the wanted entry cannot be read: the nearest earlier one stands in
     jumped = True
     blocks = journal.blocks_backward(wanted)
     while wanted is not None and (block := next(blocks, None)) is not None:
@@ -43,7 +47,7 @@ def walk(journal: Journal, head: int | None, noticed: list[Damage]) -> Iterator[
                 continue  # of another branch, or of none
             if seq < wanted:
                 lost = True
-            if type(entry.body) is Message or (not lost and entry.type in TREE):
+            if type(entry.body) in _STAND_INS or (not lost and entry.type in TREE):
                 yield entry
                 wanted = entry.parent
                 if wanted is None:

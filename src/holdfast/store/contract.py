@@ -5,6 +5,8 @@ A program that is written against these names runs on local files and on a serve
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from msgspec import Struct, field
 
 from holdfast.journal.reader import Damage
@@ -15,12 +17,18 @@ from holdfast.model.state import Totals
 CLEAN, RUNNING, INTERRUPTED, DAMAGED = "clean", "running", "interrupted", "damaged"
 
 
+def stamp(moment: datetime) -> str:
+    """Return a time as it stands in entries and summaries, so that both compare as text."""
+    # Not strftime, which writes a year before 1000 with fewer digits.
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+
+
 class Summary(Struct, frozen=True, omit_defaults=True):
     """What a list shows of a session.
 
     ``messages`` counts all that were recorded, branches included. ``state`` is clean, running (a
     writer holds it in mid-turn), interrupted (a turn or stream began and did not end) or damaged
-    (``problem`` says how).
+    (``problem`` says how; ``updated`` is then the time of the file if no entry could be read).
     """
 
     id: str

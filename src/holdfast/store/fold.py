@@ -43,21 +43,16 @@ _AnyTotals = TypeVar("_AnyTotals", ModelTotals, Totals)
 def fold(entries: Iterable[Entry], state: State | None = None) -> State:
     """Return the state after ``entries``, starting from ``state``, which is not changed."""
     result = copy(state) if state is not None else State()
-    advance(result, entries)
-    return result
-
-
-def advance(state: State, entries: Iterable[Entry]) -> None:
-    """Fold entries into a state of one's own, in place."""
     for entry in entries:
         body = entry.body
         step = _STEPS.get(type(body))
         if step is not None:
-            step(state, entry, body)
+            step(result, entry, body)
         if entry.type in TREE:
-            state.head = entry.seq
-        state.seq = entry.seq
-        state.updated = entry.at
+            result.head = entry.seq
+        result.seq = entry.seq
+        result.updated = entry.at
+    return result
 
 
 def mark_of(state: State) -> Mark:

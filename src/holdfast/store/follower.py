@@ -111,14 +111,15 @@ class Follower:
         if self._offset == 0:
             entries = self._catch_up(journal)
         else:
+            last.end = last.last_newline() + 1  # what has no newline is not yet written
             new = [record for block in last.forward(self._offset) for record in block.records]
             records = without_torn_end(new)
             if not records:
                 return []
             entries = [record for record in records if isinstance(record, Entry)]
-            end = entries[-1].offset + len(entries[-1].line)
+            end = entries[-1].offset + len(entries[-1].line) + 1
             self._make_durable(journal, end)
-            self._offset = end  # before the newline: reading goes on with a blank line
+            self._offset = end
         entries = [entry for entry in entries if entry.seq > self._after]
         if entries:
             self._after = entries[-1].seq
@@ -126,13 +127,13 @@ class Follower:
 
     def _catch_up(self, journal: Journal) -> list[Entry]:
         """Read from the last number seen, a few thousand entries at a time."""
-        tail = examine(journal)
-        journal.last.end = tail.end
-        self._make_durable(journal, tail.end)
+        journal.last.end = journal.last.last_newline() + 1
+        journal.last.end = end = examine(journal).end
+        self._make_durable(journal, end)
         every = (record for record in journal.records(self._after) if isinstance(record, Entry))
         entries = list(islice(every, _MOST_AT_ONCE))
         if len(entries) < _MOST_AT_ONCE:
-            self._offset = tail.end
+            self._offset = end
         return entries
 
     def _make_durable(self, journal: Journal, end: int) -> None:

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import SessionExists, SessionNotFound, UsageError, WriteFailed
+from holdfast.journal.appender import Place
 from holdfast.journal.lock import Lock
 from holdfast.journal.reader import JOURNAL_NAME
-from holdfast.journal.writer import Place
 from holdfast.model.ids import SESSION_ID, check_part, folder_of, new_uid
 from holdfast.store.blobs import BLOBS_NAME, Blobs
 from holdfast.version import __version__
@@ -176,15 +176,30 @@ class Home:
             files.sync_folder(making)
             folder = self.publish(making, session_id)
             files.sync_folder(self.sessions)
-            inode = files.status(descriptor).st_ino
-        except BaseException:
+            status = files.status(descriptor)
+        except BaseException as error:
+            renamed = self._is_at(self.folder(session_id), descriptor)
+            with suppress(OSError):
+                if not renamed:
+                    discard_folder(files, making)
+                elif not isinstance(error, OSError):
+                    # An interrupt: the caller will try again. After a failed sync it cannot, and
+                    # what is there is better kept.
+                    discard_folder(files, self.folder(session_id))
             if descriptor >= 0:
                 files.close(descriptor)
             lock.release()
-            with suppress(OSError):
-                discard_folder(files, making)
             raise
-        return Place(folder, lock, folder / JOURNAL_NAME, descriptor, inode, 1)
+        path = folder / JOURNAL_NAME
+        return Place(folder, lock, path, descriptor, status.st_ino, 1, status.st_size)
+
+    def _is_at(self, folder: Path, descriptor: int) -> bool:
+        """Tell whether the journal in ``folder`` is the one we have open."""
+        try:
+            there = self.files.status_of(folder / JOURNAL_NAME)
+            return os.path.samestat(there, self.files.status(descriptor))
+        except OSError:
+            return False
 
     def publish(self, folder: Path, session_id: str) -> Path:
         """Rename a folder to where the session of that id stands, durably; return the place.

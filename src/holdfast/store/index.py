@@ -15,6 +15,7 @@ import sqlite3
 import stat
 import time
 from contextlib import closing, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from holdfast.journal.reader import JOURNAL_NAME, Journal
 from holdfast.journal.repair import examine
 from holdfast.model.codec import dumps, loads
 from holdfast.model.entry import Header
-from holdfast.store.contract import CLEAN, DAMAGED, INTERRUPTED, RUNNING, Summary
+from holdfast.store.contract import CLEAN, DAMAGED, INTERRUPTED, RUNNING, Summary, stamp
 from holdfast.store.opening import interrupted_streams, read_state
 
 if TYPE_CHECKING:
@@ -221,9 +222,9 @@ class Index:
         self._save(connection, rows)
 
     def _read(self, session_id: str, folder: Path, *, is_folder: bool) -> Row:
-        files = self._home.files
+        files, journal_path = self._home.files, folder / JOURNAL_NAME
         if not is_folder:
-            return _damaged(session_id, "a symbolic link or file, not followed")
+            return self._damaged(folder, [folder], "a symbolic link or file, not followed")
         try:
             with Journal(files, folder) as journal:
                 status = files.status(journal.segments[0].descriptor)
@@ -239,9 +240,10 @@ class Index:
                 # A journal in several files changes without its first file changing.
                 lasting = len(journal.segments) == 1
         except DamagedJournal as error:
-            return _damaged(session_id, str(error))
+            return self._damaged(folder, [journal_path, folder], str(error))
         except OSError as error:
-            return _damaged(session_id, f"cannot be read: {error.strerror}")
+            problem = f"cannot be read: {error.strerror}"
+            return self._damaged(folder, [journal_path, folder], problem)
         age_ns = time.time_ns() - status.st_mtime_ns
         lasting = lasting and age_ns > _SETTLED_AFTER_NS
         fingerprint = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
@@ -251,6 +253,16 @@ class Index:
             opened.state.turn_is_open,
             summary,
         )
+
+    def _damaged(self, folder: Path, dated_by: list[Path], problem: str) -> Row:
+        # Without a time it would come last in the list, and a limit would hide it.
+        updated = ""
+        for path in reversed(dated_by):
+            with suppress(OSError):
+                status = self._home.files.status_of(path)
+                updated = stamp(datetime.fromtimestamp(status.st_mtime, UTC))
+        summary = Summary(folder.name, DAMAGED, updated=updated, problem=problem)
+        return Row(folder.name, _NEVER, False, summary)
 
     def _save(self, connection: sqlite3.Connection, rows: list[Row]) -> None:
         connection.executemany(
@@ -296,10 +308,6 @@ def _unpacked(data: bytes) -> Summary:
     if data.startswith(b"{"):  # which no MessagePack object starts with
         return msgspec.convert(loads(data), Summary)
     return _SUMMARY.decode(data)
-
-
-def _damaged(session_id: str, problem: str) -> Row:
-    return Row(session_id, _NEVER, False, Summary(session_id, DAMAGED, problem=problem))
 
 
 def _summary(session_id: str, state: State, journal: Journal) -> Summary:

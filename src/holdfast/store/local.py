@@ -20,12 +20,12 @@ from holdfast.errors import (
     StorageError,
     UsageError,
 )
+from holdfast.journal.appender import Cursor, Place
 from holdfast.journal.files import NO_ROOM
 from holdfast.journal.lock import Lock, probe
-from holdfast.journal.reader import Journal
+from holdfast.journal.reader import Journal, segment_name
 from holdfast.journal.repair import examine, lowest_unused_seq, set_aside
-from holdfast.journal.writer import Place
-from holdfast.model.entry import FORMAT, TREE, ForkedFrom, Header
+from holdfast.model.entry import FORMAT, TREE, Entry, ForkedFrom, Header, Unknown
 from holdfast.model.ids import (
     SESSION_ID,
     check_part,
@@ -37,7 +37,7 @@ from holdfast.model.ids import (
 from holdfast.model.state import State
 from holdfast.store.blobs import BLOBS_NAME, references
 from holdfast.store.branch import walk
-from holdfast.store.contract import DAMAGED, Recovery, Report, Summary
+from holdfast.store.contract import DAMAGED, Recovery, Report, Summary, stamp
 from holdfast.store.home import Home, discard_folder
 from holdfast.store.opening import interrupted_streams, read_state
 from holdfast.store.recorder import Recorder
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from holdfast.journal.files import Files
+    from holdfast.journal.repair import Tail
 
 _ABANDONED_AFTER_NS = 3600 * 1_000_000_000
 
@@ -203,7 +204,6 @@ class LocalStore:
                 return self._open_read(folder, key)
             aside = [set_aside(files, folder, journal.last, tail)] if tail.torn_bytes else []
             next_seq = max(tail.next_seq, lowest_unused_seq(files, folder))
-            tail = msgspec.structs.replace(tail, next_seq=next_seq, size=tail.end)
             recovery = Recovery(
                 set_aside=aside,
                 damage=opened.damage,
@@ -213,13 +213,18 @@ class LocalStore:
                 newline_added=tail.newline_missing,
                 files=len(journal.segments),
             )
-            last = journal.last
-            descriptor = files.open_append(last.path)
-            place = Place(folder, lock, last.path, descriptor, last.inode, last.number)
-            # What the last writer had written and not synced is shown from now on.
-            files.sync(descriptor)
-            lock.note_durable(last.inode, tail.end)
-        recorder = Recorder(self._home, header, opened.state, place=place, tail=tail, opened=opened)
+            place = _place(files, journal, lock, tail)
+        cursor = Cursor(
+            tail.last_seq, next_seq, tail.chain, opened.state.head, opened.since_mark_bytes
+        )
+        recorder = Recorder(
+            self._home,
+            header,
+            opened.state,
+            place=place,
+            cursor=cursor,
+            damage=opened.damage,
+        )
         recorder.recover(recovery.interrupted)
         return self._opened(Session(self._home, folder.name, recorder=recorder, recovery=recovery))
 
@@ -287,8 +292,8 @@ class LocalStore:
                 workspace=None if workspace is None else workspace_path(workspace),
                 projects=projects,
                 limit=limit,
-                since=_stamp(since),
-                until=_stamp(until),
+                since=None if since is None else stamp(since),
+                until=None if until is None else stamp(until),
                 progress=progress,
             )
 
@@ -408,6 +413,34 @@ def _point_in_time(older_than: Moment) -> datetime:
         ) from None
 
 
+def _place(files: Files, journal: Journal, lock: Lock, tail: Tail) -> Place:
+    """Open the journal's last file for appending, and remove what crashes left beside it."""
+    folder, last = journal.folder, journal.last
+    for name in files.names(folder):
+        if name.startswith("."):  # a temporary file that never got its name
+            files.unlink(folder / name)
+    for number in range(2, journal.segments[0].number + 1):
+        files.unlink(folder / segment_name(number))  # merged by a compaction
+    descriptor = files.open_append(last.path)
+    try:
+        # What the last writer had written and not synced is shown from now on.
+        files.sync(descriptor)
+    except OSError:
+        files.close(descriptor)
+        raise
+    lock.note_durable(last.inode, tail.end)
+    return Place(
+        folder,
+        lock,
+        last.path,
+        descriptor,
+        last.inode,
+        last.number,
+        tail.end,
+        tail.newline_missing,
+    )
+
+
 def _with_project(meta: dict[str, Any]) -> dict[str, Any]:
     """Return what a new session records about itself, its project included."""
     workspace = meta.get("workspace")
@@ -424,15 +457,16 @@ def _header(journal: Journal, key: str | None) -> Header:
     """Return the journal's header, or what it must have said if it cannot be read."""
     header = journal.header.body if journal.header is not None else None
     if not isinstance(header, Header):
-        return Header(FORMAT, journal.folder.name, "", key)
+        return Header(_declared_format(journal), journal.folder.name, "", key)
     if key is not None and header.key != key:
         raise DamagedJournal(journal.segments[0].path, 0, f"the session of key {header.key!r}")
     return header
 
 
-def _stamp(moment: datetime | None) -> str | None:
-    """Return a time as it stands in entries, so that both compare as text."""
-    if moment is None:
-        return None
-    # Not strftime, which writes a year before 1000 with fewer digits.
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+def _declared_format(journal: Journal) -> int:
+    """Return the format that a header of an unknown shape declares."""
+    first = next(journal.records(), None)
+    body = first.body if isinstance(first, Entry) else None
+    fields = body.fields if isinstance(body, Unknown) else None
+    declared = fields.get("format") if fields else None
+    return declared if isinstance(declared, int) and declared > FORMAT else FORMAT

@@ -1,8 +1,7 @@
 """The writing side of a session: bodies in, durable entries and a published state out.
 
-Order of truth, on every path: bytes on disk, then the fold in memory, then listeners. Entries are
-folded into a private tip when they are numbered; the tip becomes the state that everybody sees
-when they are durable.
+Order of truth, on every path: bytes on disk, then the fold in memory, then listeners. Nothing is
+folded before it is durable.
 """
 
 from __future__ import annotations
@@ -13,39 +12,37 @@ import os
 import socket
 from collections import deque
 from contextlib import suppress
-from copy import copy
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from holdfast.errors import DiskFull, HoldfastError, UsageError
+from holdfast.journal.appender import Cursor, Place
 from holdfast.journal.format import LONGEST_LINE_BYTES
 from holdfast.journal.live import LiveFile
 from holdfast.journal.pump import Pump
 from holdfast.journal.reader import Journal
 from holdfast.journal.ticket import Draft, Ticket
-from holdfast.journal.writer import Place, Writer
+from holdfast.journal.writer import Writer
 from holdfast.model import entry as bodies
 from holdfast.model.codec import encode_body, type_of
 from holdfast.model.entry import Body, Entry, Header, Meta
 from holdfast.model.message import Message
 from holdfast.store.blobs import LARGEST_INLINE_BYTES, Blobs, take_out
 from holdfast.store.branch import Branch
-from holdfast.store.fold import advance, mark_of
-from holdfast.store.streams import Streams
+from holdfast.store.fold import fold, mark_of
+from holdfast.store.streams import Stream, Streams
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast.journal.reader import Damage
-    from holdfast.journal.repair import Tail
     from holdfast.model.entry import Position
+    from holdfast.model.event import Event
     from holdfast.model.state import State
     from holdfast.store.home import Home
-    from holdfast.store.opening import Opened
 
 _LOG = logging.getLogger("holdfast")
-_MARK_EVERY_BYTES = 512 * 1024
 _RETRY_SECONDS = 0.5
 _MOST_GAPS_AT_ONCE = 100
 _LONGEST_ID = 1000
@@ -57,7 +54,7 @@ _JOURNALS_OWN = (bodies.Header, bodies.Writer, bodies.Mark, bodies.Gap)
 class Recorder:
     """Accepts bodies from any thread, keeps their order, publishes what is durable.
 
-    ``place``, ``tail`` and ``opened`` belong to a journal that exists; without them it is made,
+    ``place``, ``cursor`` and ``damage`` belong to a journal that exists; without them it is made,
     with ``first_meta``, when the first entry comes.
     """
 
@@ -68,33 +65,24 @@ class Recorder:
         state: State,
         *,
         place: Place | None = None,
-        tail: Tail | None = None,
-        opened: Opened | None = None,
+        cursor: Cursor | None = None,
+        damage: Sequence[Damage] = (),
         first_meta: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
         self._home = home
         self.header = header
-        self._writer = Writer(
-            home.files,
-            header,
-            state.head,
-            on_numbered=self._follow,
-            on_durable=self._publish,
-            birth=self._birth,
-            store_payloads=self._store_payloads,
-            place=place,
-            tail=tail,
-        )
+        self.path = home.folder(header.session) if place is None else place.folder
+        if cursor is None:
+            cursor = Cursor(None, 0, b"", None)
+        self._writer = Writer(home.files, header, self, cursor, place)
         self.mutex = self._writer.mutex
         self._lock = self._writer.lock
         self.state = state
-        self._tip = copy(state)  # with what is numbered but not durable; only a leader touches it
         self._first_meta = first_meta
         self._introduced = False
         self._abandoned = False  # whether a caller was ever told that the disk is full
         self._unnoted: list[Damage] = []
         self._noted = set(state.gaps)
-        self._since_mark = opened.since_mark_bytes if opened else 0
         self._ids: dict[str, Ticket] | None = None
         self.branch = Branch()
         self._journal: Journal | None = None
@@ -106,8 +94,7 @@ class Recorder:
         self.streams = Streams(self._open_live, self._finish_stream)
         self._pump = Pump(self._work)
         self.streams.wake = self._pump.wake
-        if opened is not None:
-            self.note_damage(opened.damage)
+        self.note_damage(damage)
         _open_recorders.add(self)
 
     # Reading what was written
@@ -138,7 +125,7 @@ class Recorder:
                 self._journal = None
             if self._journal is None:
                 self._journal = Journal(self._home.files, place.folder)
-            self._journal.last.size = self._journal.last.end = self._writer.durable_end
+            self._journal.last.size = self._journal.last.end = place.end
             return self._journal
 
     def note_damage(self, damage: Sequence[Damage]) -> None:
@@ -276,6 +263,13 @@ class Recorder:
 
     # Streams
 
+    def begin_stream(self, first: Event) -> Stream:
+        """Begin a stream."""
+        with self._lock:
+            if self._closed:
+                raise UsageError("This session is closed; open it again to stream.")
+            return self.streams.begin(first)
+
     def _finish_stream(self, message: Message) -> Ticket:
         with self.mutex:
             ticket = self._accept([message], None)
@@ -303,35 +297,28 @@ class Recorder:
 
     # What the writer calls
 
-    def _birth(self, data: bytes, payloads: list[bytes]) -> Place:
+    def begin(self, data: bytes, payloads: list[bytes]) -> Place:
+        """Make the session on disk."""
         return self._home.make_session(self.header.session, [data], payloads, [])
 
-    def _store_payloads(self, place: Place, payloads: list[bytes]) -> None:
+    def store_payloads(self, place: Place, payloads: list[bytes]) -> None:
+        """Write blobs."""
         blobs = Blobs(self._home.files, place.folder)
         for payload in payloads:
             blobs.write(payload)
 
-    def _follow(self, entries: Sequence[Entry]) -> Draft | None:
-        """Fold what was just numbered, and ask for a mark where one is due."""
-        advance(self._tip, entries)
-        for entry in entries:
-            self._since_mark += len(entry.line)
-        last = entries[-1]
-        if last.type == "mark":
-            self._since_mark = 0
-        elif self._since_mark >= _MARK_EVERY_BYTES or last.type == "checkpoint":
-            data, mark = encode_body(mark_of(self._tip))
-            return "mark", mark, data
-        return None
+    def mark_after(self, entries: list[Entry]) -> Draft:
+        """Return the mark that ends a round."""
+        data, mark = encode_body(mark_of(fold(entries, self.state)))
+        return "mark", mark, data
 
-    def _publish(self, tickets: list[Ticket]) -> None:
-        """Make what is durable visible. Called by the writer under the mutex."""
-        self.state = copy(self._tip)
-        if self.branch.loaded or self._listeners:
-            entries = [entry for ticket in tickets for entry in ticket.entries]
-            self.branch.extend(entries)
-            if self._listeners:
-                self._undelivered.extend(entries)
+    def publish(self, tickets: list[Ticket]) -> None:
+        """Make what is durable visible. Called under the mutex."""
+        entries = [entry for ticket in tickets for entry in ticket.entries]
+        self.state = fold(entries, self.state)
+        self.branch.extend(entries)
+        if self._listeners:
+            self._undelivered.extend(entries)
         for ticket in tickets:
             if ticket.finishes_stream:
                 self._finished_stream = True
@@ -382,20 +369,21 @@ class Recorder:
 
     # Rewriting and closing
 
-    def move(self, place: Place, size: int, last: Entry, state: State) -> None:
+    def move(self, place: Place, cursor: Cursor, state: State) -> None:
         """Go on in a rewritten journal. The caller holds the mutex and nothing is queued."""
-        self._writer.move(place, size, last)
-        self.state, self._tip = state, copy(state)
-        self._noted = set()
-        self._unnoted = []
+        old = self._writer.place
+        assert old is not None
+        self._home.files.close(old.descriptor)
+        self._writer.move(place, cursor)
+        self.state = state
+        self._unnoted, self._noted = [], set()
         self._ids = None
-        self._since_mark = 0
         self.branch.forget()
 
     @property
     def next_seq(self) -> int:
-        """The number that the next entry will get."""
-        return self._writer.next_seq
+        """The number behind the last durable entry."""
+        return self._writer.cursor.next_seq
 
     def close(self) -> None:
         """Finish streams as interrupted, make everything durable, let go of the lock.

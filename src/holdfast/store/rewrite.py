@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.journal.format import chain_after, parse, seal, stored_sum, timestamp
+from holdfast.journal.appender import Place
+from holdfast.journal.format import chain_after, parse, seal, timestamp
 from holdfast.journal.reader import JOURNAL_NAME, Damage, segment_name
-from holdfast.journal.writer import Place
 from holdfast.model.codec import encode_body, type_of
 from holdfast.model.entry import TREE, Body, Entry, Gap, Header, Label
 from holdfast.model.ids import new_name
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.model.state import State
 
 ARCHIVE_NAME = "archive"
-_ARCHIVE_CHUNK_BYTES = 1024 * 1024
+_CHUNK_BYTES = 1024 * 1024
 
 
 def branch_numbers(journal: Journal, head: int | None, noticed: list[Damage]) -> set[int]:
@@ -69,7 +69,7 @@ class Copy:
         """Yield the new file, line by line."""
         old_header = self._journal.header
         at = old_header.at if old_header and not self._header.forked_from else timestamp()
-        chain = stored_sum(old_header.line) if old_header else None
+        chain = chain_after(old_header) if old_header else None
         header = msgspec.structs.replace(self._header, chain=(chain or b"").decode())
         yield self._sealed(0, at, header, b"")
         self._chain = chain or b""
@@ -186,8 +186,8 @@ def archive(files: Files, folder: Path, journal: Journal) -> Path:
 def _compress(files: Files, source: int, size: int, target: int) -> None:
     # Level 1: this runs while somebody waits, and text shrinks well enough.
     compressor = zlib.compressobj(1, wbits=31)
-    for offset in range(0, size, _ARCHIVE_CHUNK_BYTES):
-        chunk = files.read_at(source, min(_ARCHIVE_CHUNK_BYTES, size - offset), offset)
+    for offset in range(0, size, _CHUNK_BYTES):
+        chunk = files.read_at(source, min(_CHUNK_BYTES, size - offset), offset)
         files.write_all(target, compressor.compress(chunk))
     files.write_all(target, compressor.flush())
 
@@ -199,27 +199,34 @@ def replace_journal(files: Files, place: Place, journal: Journal, copy: Copy) ->
     continuation files are recognised by the new header and removed last.
     """
     kept = archive(files, place.folder, journal)
-    temporary = place.folder / f".{JOURNAL_NAME}.{new_name()}"
+    path = place.folder / JOURNAL_NAME
+    temporary = path.with_name(f".{JOURNAL_NAME}.{new_name()}")
     descriptor = files.open_append(temporary, create=True)
     try:
-        pending: list[bytes] = []
-        size = 0
-        for line in copy.chunks():
-            pending.append(line)
-            size += len(line)
-            if size > _ARCHIVE_CHUNK_BYTES:
-                files.write_all(descriptor, b"".join(pending))
-                pending, size = [], 0
-        files.write_all(descriptor, b"".join(pending))
+        for chunk in _gathered(copy.chunks()):
+            files.write_all(descriptor, chunk)
         files.sync(descriptor)
-        files.rename(temporary, place.folder / JOURNAL_NAME)
-    except OSError:
+        files.rename(temporary, path)
+    except BaseException:
         files.close(descriptor)
         files.unlink(temporary)
+        files.unlink(kept)
         raise
     files.sync_folder(place.folder)
     for segment in journal.segments[1:]:
         files.unlink(place.folder / segment_name(segment.number))
-    inode = files.status(descriptor).st_ino
-    path = place.folder / JOURNAL_NAME
-    return Place(place.folder, place.lock, path, descriptor, inode, place.segment), kept
+    inode, end = files.status(descriptor).st_ino, copy.size_bytes
+    return Place(place.folder, place.lock, path, descriptor, inode, place.segment, end), kept
+
+
+def _gathered(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield lines in chunks that are worth a write."""
+    waiting: list[bytes] = []
+    size = 0
+    for line in lines:
+        waiting.append(line)
+        size += len(line)
+        if size > _CHUNK_BYTES:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    yield b"".join(waiting)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.errors import DiskFull, FormatTooNew, UsageError
+from holdfast.journal.appender import Cursor
 from holdfast.journal.files import NO_ROOM
 from holdfast.journal.reader import Journal
 from holdfast.model.codec import dumps, plain
@@ -120,7 +121,7 @@ class Session:
         pattern = new_stream(
             recorder.next_seq - 1, kind=kind, call_id=call_id, name=name, model=model
         )
-        return recorder.streams.begin(pattern)
+        return recorder.begin_stream(pattern)
 
     def usage(
         self,
@@ -271,7 +272,9 @@ class Session:
                     raise DiskFull(place.path, ()) from error
                 raise
             assert copy.last is not None
-            recorder.move(new_place, copy.size_bytes, copy.last, copy.state)
+            last = copy.last
+            cursor = Cursor(last.seq, last.seq + 1, last.sum, copy.state.head)
+            recorder.move(new_place, cursor, copy.state)
         return Compaction(before, copy.size_bytes, copy.left_out, str(archived))
 
     # Looking

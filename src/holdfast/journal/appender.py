@@ -1,0 +1,204 @@
+"""Bytes to the end of a file, durable on return: the only code that writes to a journal.
+
+``append`` either returns the new end, with everything before it synced, or leaves the journal as it
+was and says why. When something goes wrong, in this order of preference:
+
+- **no room**: what was written is cut off again and ``DiskFull`` is raised; the caller tries again;
+- **a failed sync** (or a write that failed otherwise): the kernel may have thrown the pages away
+  and will not say so twice, so that descriptor is never used again. The bytes go into the next
+  journal file, whose header names the last acknowledged entry; readers ignore what stands after
+  that entry in the earlier file;
+- **that fails too, or the file is no longer ours** (deleted, replaced, changed by somebody else):
+  ``WriteFailed``.
+
+An interrupt (Ctrl+C) may come between any two steps. The end that was returned last is then still
+the truth, and the next call cuts the file back to it first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from holdfast.errors import DiskFull, HoldfastError, WriteFailed
+from holdfast.journal.files import NO_ROOM
+from holdfast.journal.format import seal, timestamp
+from holdfast.journal.reader import JOURNAL_NAME, segment_name
+from holdfast.model.codec import encode_body
+from holdfast.model.entry import FORMAT, Continues, Header
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.journal.files import Files
+    from holdfast.journal.lock import Lock
+
+_RESERVE_BYTES = 1024 * 1024
+_RESERVE_AGAIN_BYTES = 256 * 1024
+
+
+class Place(Struct, frozen=True):
+    """Where a writer appends: an open file of a locked folder, durable up to ``end``."""
+
+    folder: Path
+    lock: Lock
+    path: Path
+    descriptor: int
+    inode: int
+    segment: int
+    end: int
+    newline_missing: bool = False
+
+
+class Cursor(Struct, frozen=True):
+    """Where numbering stands: behind the last durable entry.
+
+    ``chain`` is the sum that the next line is chained to, ``head`` the next parent.
+    """
+
+    last_seq: int | None
+    next_seq: int
+    chain: bytes
+    head: int | None
+    since_mark_bytes: int = 0
+
+
+class _Unusable(Exception):
+    """The current file must not be written any more; the bytes have to go elsewhere."""
+
+
+class Appender:
+    """Appends to one journal. Used by one thread at a time."""
+
+    def __init__(self, files: Files, header: Header) -> None:
+        self._files = files
+        self._header = header
+        self._broken = False
+        self._unsure = False
+        self._reserved_until = 0
+
+    def append(self, place: Place, cursor: Cursor, data: bytes) -> tuple[Place, int]:
+        """Write whole lines behind ``place.end``; return the new place and where they begin.
+
+        Raises:
+            DiskFull: there is no room; nothing was changed.
+            WriteFailed: the journal cannot be written any more.
+        """
+        try:
+            return self._append(place, cursor, data)
+        except _Unusable as reason:
+            return self._continue(place, cursor, data, str(reason))
+
+    def _append(self, place: Place, cursor: Cursor, data: bytes) -> tuple[Place, int]:
+        if self._broken:
+            raise _Unusable("the last attempt to go on in a new file found no room")
+        if self._unsure:
+            self._cut_back(place)
+        self._check_ours(place, cursor)
+        start = place.end
+        if place.newline_missing:
+            data = b"\n" + data
+            start += 1
+        self._reserve(place, len(data))
+        self._unsure = True
+        try:
+            written = self._files.write(place.descriptor, data)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise _Unusable(f"writing failed: {error}") from error
+            written = 0
+        if written != len(data):
+            self._cut_back(place)
+            raise DiskFull(place.path, ())
+        try:
+            self._files.sync(place.descriptor)
+        except OSError as error:
+            raise _Unusable(f"syncing failed: {error}") from error
+        return self._placed(place, place.end + len(data)), start
+
+    def _placed(self, place: Place, end: int) -> Place:
+        self._unsure = False
+        return Place(
+            place.folder, place.lock, place.path, place.descriptor, place.inode, place.segment, end
+        )
+
+    def _cut_back(self, place: Place) -> None:
+        """Remove what an attempt that did not succeed may have left behind the durable end."""
+        try:
+            self._files.truncate(place.descriptor, place.end)
+        except OSError as error:
+            raise _Unusable(f"an incomplete write could not be undone: {error}") from error
+        self._unsure = False
+
+    def _check_ours(self, place: Place, cursor: Cursor) -> None:
+        """Make sure that the path still names the file we have open, just as we left it."""
+        try:
+            status = self._files.status_of(place.path)
+        except OSError as error:
+            raise WriteFailed(f"{place.path} is gone ({error})", cursor.last_seq) from error
+        if status.st_ino != place.inode:
+            raise WriteFailed(f"{place.path} was replaced by another file", cursor.last_seq)
+        if status.st_size != place.end:
+            raise WriteFailed(f"{place.path} was changed by somebody else", cursor.last_seq)
+
+    def _reserve(self, place: Place, coming: int) -> None:
+        """Keep room set aside beyond the end, so that a full disk does not stop us at once."""
+        if place.end + coming > self._reserved_until - _RESERVE_AGAIN_BYTES:
+            self._files.reserve(place.descriptor, place.end, coming + _RESERVE_BYTES)
+            self._reserved_until = place.end + coming + _RESERVE_BYTES
+
+    def _continue(
+        self, place: Place, cursor: Cursor, data: bytes, reason: str
+    ) -> tuple[Place, int]:
+        """Write to the next journal file instead."""
+        self._broken = True
+        assert cursor.last_seq is not None
+        body, _ = encode_body(
+            Header(
+                format=FORMAT,
+                session=self._header.session,
+                uid=self._header.uid,
+                continues=Continues(cursor.last_seq, cursor.chain.decode()),
+            )
+        )
+        header = seal(cursor.last_seq, timestamp(), "header", body, b"") + b"\n"
+        segment = place.segment + 1
+        path = place.folder / segment_name(segment)
+        try:
+            self._files.publish(path, header + data)
+            descriptor = self._files.open_append(path)
+            inode = self._files.status(descriptor).st_ino
+        except OSError as error:
+            what = f"{place.path} cannot be used any more ({reason}), nor a new file beside it"
+            raise no_room_or(error, path, what, cursor.last_seq) from error
+        try:
+            self._files.close(place.descriptor)
+            # The index looks at the first file's times: tell it that there is something new.
+            self._files.touch(place.folder / JOURNAL_NAME)
+        except OSError:
+            pass  # a descriptor that was bad already, and a hint
+        self._broken = self._unsure = False
+        self._reserved_until = 0
+        end = len(header) + len(data)
+        return Place(place.folder, place.lock, path, descriptor, inode, segment, end), len(header)
+
+    def forget_reserve(self) -> None:
+        """Start anew with another file."""
+        self._reserved_until = 0
+
+    def close(self, place: Place) -> None:
+        """Give the reserve back and close the file."""
+        try:
+            if self._reserved_until and not self._broken:
+                self._files.truncate(place.descriptor, place.end)
+            self._files.close(place.descriptor)
+        except OSError:
+            pass  # everything acknowledged is durable; blocks beyond the end are not ours
+
+
+def no_room_or(error: OSError, path: Path, what: str, last_durable: int | None) -> HoldfastError:
+    """Return ``DiskFull`` if that is what an error means, else ``WriteFailed``."""
+    if error.errno in NO_ROOM:
+        return DiskFull(path, ())
+    return WriteFailed(f"{what}: {error}", last_durable)
