@@ -17,6 +17,7 @@ the truth, and the next call cuts the file back to it first.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _RESERVE_BYTES = 1024 * 1024
 _RESERVE_AGAIN_BYTES = 256 * 1024
+_LOOK_EVERY_SECONDS = 1.0
 
 
 class Place(Struct, frozen=True):
@@ -77,6 +79,7 @@ class Appender:
         self._broken = False
         self._unsure = False
         self._reserved_until = 0
+        self._look_again = 0.0
 
     def append(self, place: Place, cursor: Cursor, data: bytes) -> tuple[Place, int]:
         """Write whole lines behind ``place.end``; return the new place and where they begin.
@@ -130,23 +133,34 @@ class Appender:
         except OSError as error:
             raise _Unusable(f"an incomplete write could not be undone: {error}") from error
         self._unsure = False
+        self._reserved_until = 0  # cutting gives it back
 
     def _check_ours(self, place: Place, cursor: Cursor) -> None:
-        """Make sure that the path still names the file we have open, just as we left it."""
-        try:
-            status = self._files.status_of(place.path)
-        except OSError as error:
-            raise WriteFailed(f"{place.path} is gone ({error})", cursor.last_seq) from error
-        if status.st_ino != place.inode:
-            raise WriteFailed(f"{place.path} was replaced by another file", cursor.last_seq)
+        """Make sure that the file is as we left it; about once a second, also under its name.
+
+        An acknowledgement into a deleted file is worth nothing.
+        """
+        status = self._files.status(place.descriptor)
+        if status.st_nlink == 0:
+            raise WriteFailed(f"{place.path} was deleted", cursor.last_seq)
         if status.st_size != place.end:
             raise WriteFailed(f"{place.path} was changed by somebody else", cursor.last_seq)
+        now = time.monotonic()
+        if now >= self._look_again:
+            self._look_again = now + _LOOK_EVERY_SECONDS
+            try:
+                inode = self._files.status_of(place.path).st_ino
+            except OSError as error:
+                raise WriteFailed(f"{place.path} is gone ({error})", cursor.last_seq) from error
+            if inode != place.inode:
+                raise WriteFailed(f"{place.path} was replaced by another file", cursor.last_seq)
 
     def _reserve(self, place: Place, coming: int) -> None:
         """Keep room set aside beyond the end, so that a full disk does not stop us at once."""
-        if place.end + coming > self._reserved_until - _RESERVE_AGAIN_BYTES:
-            self._files.reserve(place.descriptor, place.end, coming + _RESERVE_BYTES)
-            self._reserved_until = place.end + coming + _RESERVE_BYTES
+        until = place.end + coming + _RESERVE_BYTES
+        low = place.end + coming > self._reserved_until - _RESERVE_AGAIN_BYTES
+        if low and self._files.reserve(place.descriptor, place.end, until - place.end):
+            self._reserved_until = until
 
     def _continue(
         self, place: Place, cursor: Cursor, data: bytes, reason: str
@@ -190,7 +204,9 @@ class Appender:
     def close(self, place: Place) -> None:
         """Give the reserve back and close the file."""
         try:
-            if self._reserved_until and not self._broken:
+            status = self._files.status(place.descriptor)
+            # Bytes behind our end are somebody else's: then the reserve stays where it is.
+            if self._reserved_until and not self._broken and status.st_size == place.end:
                 self._files.truncate(place.descriptor, place.end)
             self._files.close(place.descriptor)
         except OSError:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from holdfast.model.ids import new_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -45,7 +44,7 @@ class Files:
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         return os.open(path, flags | (os.O_CREAT | os.O_EXCL if create else 0), 0o600)
 
-    def open_read(self, path: Path) -> int:
+    def open_read(self, path: Path | str) -> int:
         """Open for reading."""
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
 
@@ -77,6 +76,14 @@ class Files:
         """Status of a path; a symbolic link is itself."""
         return os.stat(path, follow_symlinks=False)
 
+    def exists(self, path: Path | str) -> bool:
+        """Tell whether there is something of that name."""
+        try:
+            self.status_of(path)
+        except FileNotFoundError:
+            return False
+        return True
+
     def names(self, folder: Path) -> list[str]:
         """Names in a folder, empty if there is no such folder."""
         try:
@@ -84,13 +91,13 @@ class Files:
         except FileNotFoundError:
             return []
 
-    def folders(self, folder: Path) -> Iterator[os.DirEntry[str]]:
+    def folders(self, folder: Path) -> list[os.DirEntry[str]]:
         """Entries of a folder, nothing if there is no such folder."""
         try:
             with os.scandir(folder) as entries:
-                yield from entries
+                return list(entries)
         except FileNotFoundError:
-            return
+            return []
 
     # Writing
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 from zlib import crc32
@@ -44,30 +45,36 @@ _SUM_LENGTH = len(_SUM_FIELD) + 8 + 2
 _SUM = re.compile(rb',"sum":"([0-9a-f]{8})"\}$')
 _START = re.compile(
     rb'\{"seq":(\d{1,15}),"at":"([0-9A-Za-z:.+-]{1,40})",(?:"parent":(\d{1,15}|null),)?'
-    rb'(?:"id":"(?:[^"\\]|\\.){1,4000}",)?(?:"batch":\[\d{1,9},\d{1,9}\],)?'
+    rb'(?:"id":("(?:[^"\\]|\\.){1,4000}"),)?(?:"batch":(\[\d{1,9},\d{1,9}\]),)?'
     rb'"type":"([a-z_]{1,40})"'
 )
 SEQ_START = re.compile(rb'\{"seq":(\d{1,15}),')
 _RECORD_START = re.compile(rb'\{"seq":\d')
-_SCANNER = json.JSONDecoder()
+_SCANNER = json.JSONDecoder(parse_int=str, parse_float=str)  # a number of any length will do
+_BEFORE_A_RECORD = (b"", b"}", b"\0")
 _MOST_SALVAGE_TRIES = 1000
 
 CHAIN_SETTERS = frozenset({"gap", "header"})
 """Types that may start the chain of checksums anew, or say how it goes on."""
 
-_second = -1
-_second_text = ""
+_this_second = (-1, "")  # one value, so that no thread sees the half of another's change
 
 
 def timestamp() -> str:
     """Return the time now as it stands in an entry: UTC, milliseconds, ``Z``."""
-    global _second, _second_text  # noqa: PLW0603  one strftime a second instead of one an entry
+    global _this_second  # noqa: PLW0603  one strftime a second instead of one an entry
     now = time.time()
-    second = int(now)
-    if second != _second:
-        _second_text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-        _second = second
-    return f"{_second_text}.{int((now - second) * 1000):03d}Z"
+    second, text = _this_second
+    if second != int(now):
+        second = int(now)
+        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+        _this_second = second, text
+    return f"{text}.{int((now - second) * 1000):03d}Z"
+
+
+@lru_cache(maxsize=64)
+def _quoted(type_name: str) -> str:
+    return dumps(type_name).decode()
 
 
 def seal(
@@ -89,7 +96,7 @@ def seal(
     if batch is not None:
         start += f'"batch":[{batch[0]},{batch[1]}],'
     inside = body[1:-1]
-    start += f'"type":"{type_name}",' if inside else f'"type":"{type_name}"'
+    start += f'"type":{_quoted(type_name)},' if inside else f'"type":{_quoted(type_name)}'
     line = start.encode() + inside
     return b'%s,"sum":"%08x"}' % (line, crc32(line, crc32(previous)))
 
@@ -104,9 +111,9 @@ def chain_after(entry: Entry) -> bytes | None:
     """Return the previous sum for the line after ``entry``."""
     body = entry.body
     if isinstance(body, Gap | Header) and body.chain is not None:
-        return body.chain.encode() or None
+        return body.chain.encode(errors="replace") or None
     if isinstance(body, Header) and body.continues is not None:
-        return body.continues.sum.encode()
+        return body.continues.sum.encode(errors="replace")
     return stored_sum(entry.line)
 
 
@@ -135,17 +142,16 @@ def _status(line: bytes, previous: bytes | None, type_name: str) -> Status:
         if type_name not in CHAIN_SETTERS:
             return "unverified"
         previous = b""
-    try:
-        stored = int(line[-10:-2], 16)
-    except ValueError:
-        return "edited"
-    return "ok" if stored == crc32(line[:-_SUM_LENGTH], crc32(previous)) else "edited"
+    fitting = b"%08x" % crc32(line[:-_SUM_LENGTH], crc32(previous))
+    return "ok" if line[-10:-2] == fitting else "edited"
 
 
 def _parse_foreign(line: bytes, previous: bytes | None, offset: int, segment: int) -> Entry | None:
     try:
         fields = loads(line)
-    except (ValueError, RecursionError):
+    except RecursionError:
+        return _parse_unfathomable(line, previous, offset, segment)
+    except ValueError:
         return None
     if not isinstance(fields, dict) or not _is_number(fields.get("seq")):
         return None
@@ -153,7 +159,10 @@ def _parse_foreign(line: bytes, previous: bytes | None, offset: int, segment: in
     own = {name: value for name, value in fields.items() if name not in ENVELOPE}
     body: Body
     if isinstance(type_name, str):
-        body = revive_body(type_name, own)
+        try:
+            body = revive_body(type_name, own)
+        except RecursionError:  # parts within parts: as JSON it can still be held
+            body = Unknown(type=type_name, fields=own)
     else:
         type_name, body = "", Unknown(type="", fields=own)
     parent = fields.get("parent", NO_PARENT_FIELD)
@@ -182,16 +191,18 @@ def _parse_unfathomable(
     found = _START.match(line)
     if found is None or stored_sum(line) is None:
         return None
-    type_name = found[4].decode()
+    seq, at, parent, id_text, batch, type_bytes = found.groups()
+    type_name = type_bytes.decode()
     if _status(line, previous, type_name) != "ok":
         return None
-    parent = NO_PARENT_FIELD if found[3] is None else loads(found[3])
     return Entry(
-        int(found[1]),
-        found[2].decode(),
+        int(seq),
+        at.decode(),
         type_name,
         Unknown(type=type_name, fields=None),
-        parent,
+        NO_PARENT_FIELD if parent is None else loads(parent),
+        None if id_text is None else loads(id_text),
+        None if batch is None else _pair(loads(batch)),
         line=line,
         offset=offset,
         segment=segment,
@@ -211,7 +222,9 @@ def _pair(value: Any) -> tuple[int, int] | None:
 def salvage(line: bytes) -> list[tuple[int, bytes]]:
     """Find whole records inside a line that cannot be read, each with its place in the line.
 
-    Records may be glued together, or follow a run of NULs where a block was lost.
+    Records may be glued together, follow a run of NULs where a block was lost, or end a line whose
+    beginning was torn off. An object inside a torn record looks like one, but follows something
+    else; it must not be taken for an entry.
     """
     text = line.decode("latin-1")  # one character a byte: places stay what they are
     pieces: list[tuple[int, bytes]] = []
@@ -223,5 +236,7 @@ def salvage(line: bytes) -> list[tuple[int, bytes]]:
                 _, end = _SCANNER.raw_decode(text, start)
             except (ValueError, RecursionError):
                 continue
-            pieces.append((start, line[start:end]))
+            is_sealed_end = end == len(line) and stored_sum(line) is not None
+            if line[start - 1 : start] in _BEFORE_A_RECORD or is_sealed_end:
+                pieces.append((start, line[start:end]))
     return pieces

@@ -8,6 +8,8 @@ stream names it, so whoever reads asks the journal which ones still count.
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -15,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.journal.format import stored_sum
+from holdfast.journal.reader import JOURNAL_NAME
 from holdfast.model.codec import dumps, loads
 from holdfast.model.event import Event
 
@@ -67,6 +70,9 @@ class LiveFile:
             self._descriptor = files.open_append(self._path)
         except FileNotFoundError:
             self._descriptor = files.open_append(self._path, create=True)
+            files.sync_folder(folder)  # or a power cut takes the name, and all that was synced
+            with suppress(OSError):  # a hint to the index, which looks at the journal's times
+                files.touch(folder / JOURNAL_NAME)
         self._generation = read_live(files, folder).generation
         self.size_bytes = files.status(self._descriptor).st_size
 
@@ -83,10 +89,15 @@ class LiveFile:
         self.size_bytes += len(data)
 
     def _start(self) -> None:
-        self._generation += 1
-        line = _line({"generation": self._generation})
+        line = self._next_generation()
         self._files.write_all(self._descriptor, line)
         self.size_bytes = len(line)
+
+    def _next_generation(self) -> bytes:
+        # Counted from the clock: a file that was removed and made again, perhaps with the same
+        # inode, must not look like the one before.
+        self._generation = max(self._generation + 1, time.time_ns() // 1_000_000)
+        return _line({"generation": self._generation})
 
     def sync(self) -> None:
         """Make what was appended survive a power cut."""
@@ -100,8 +111,7 @@ class LiveFile:
 
     def rewrite(self, events: Iterable[Event]) -> None:
         """Replace the content by ``events``, so that it does not grow without end."""
-        self._generation += 1
-        lines = [_line({"generation": self._generation})]
+        lines = [self._next_generation()]
         lines += [_line(msgspec.to_builtins(event)) for event in events]
         data = b"".join(lines)
         self._files.publish(self._path, data)
@@ -110,8 +120,11 @@ class LiveFile:
         self.size_bytes = len(data)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, and remove it if nothing is in it."""
         self._files.close(self._descriptor)
+        if self.size_bytes == 0:
+            with suppress(OSError):
+                self._files.unlink(self._path)
 
 
 def read_live(files: Files, folder: Path, since: LiveView = NOTHING_LIVE) -> LiveView:

@@ -15,7 +15,6 @@ import fcntl
 import os
 import socket
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 from zlib import crc32
@@ -46,10 +45,10 @@ class Durable(Struct, frozen=True):
     size: int
     sum: str
 
-    @staticmethod
-    def checksum(inode: int, size: int) -> str:
-        """Return the checksum that tells a whole record from one caught half written."""
-        return f"{crc32(b'%d:%d' % (inode, size)):08x}"
+
+def _checksum(inode: int, size: int) -> int:
+    """Return what tells a whole record from one caught half written."""
+    return crc32(b"%d:%d" % (inode, size))
 
 
 class Lock:
@@ -96,18 +95,16 @@ class Lock:
 
     def note_durable(self, inode: int, size: int) -> None:
         """Tell readers that ``size`` bytes of the journal file ``inode`` are durable."""
-        record = b'{"inode":%d,"size":%d,"sum":"%s"}' % (
-            inode,
-            size,
-            Durable.checksum(inode, size).encode(),
-        )
-        self._tell(record.ljust(_DURABLE_WIDTH - 1) + b"\n", 0)
+        record = b'{"inode":%d,"size":%d,"sum":"%08x"}' % (inode, size, _checksum(inode, size))
+        self._tell(b"%-95b\n" % record, 0)
 
     def _tell(self, text: bytes, offset: int) -> None:
         # What stands in the file only informs and saves readers a sync. A full disk must not keep
         # anybody from opening or appending.
-        with suppress(OSError):
+        try:
             self._files.write_at(self._descriptor, text, offset)
+        except OSError:
+            return
 
     def check_ours(self) -> None:
         """Raise ``UsageError`` in a process that was forked from the holder: it let go."""
@@ -166,7 +163,8 @@ def read_durable(files: Files, descriptor: int) -> Durable | None:
         durable = msgspec.json.decode(files.read_at(descriptor, _DURABLE_WIDTH, 0), type=Durable)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return durable if durable.sum == Durable.checksum(durable.inode, durable.size) else None
+    whole = durable.sum == f"{_checksum(durable.inode, durable.size):08x}"
+    return durable if whole else None
 
 
 def _read_holder(files: Files, descriptor: int) -> Holder:

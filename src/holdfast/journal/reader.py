@@ -14,7 +14,7 @@ import re
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from holdfast.errors import DamagedJournal
 from holdfast.journal.format import (
@@ -29,7 +29,7 @@ from holdfast.journal.format import (
 from holdfast.model.entry import Entry, Header
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
     from typing import Self
 
@@ -39,6 +39,8 @@ JOURNAL_NAME = "journal.jsonl"
 _BLOCK_BYTES = 256 * 1024
 _FIRST_LOOK_BYTES = 4096
 _LONGEST_SETTER_BYTES = 2048  # longest gap line, or header of a continuation
+_SEQ_START_BYTES = 32
+_MOST_DOUBTFUL_LINES = 8
 _CHAIN_SETTER = re.compile(rb'"type":"(?:gap|header)"')
 
 
@@ -77,17 +79,24 @@ class Block(Struct, frozen=True):
 class Segment:
     """One open journal file, read up to ``end``."""
 
-    def __init__(self, files: Files, path: Path, number: int) -> None:
+    def __init__(self, files: Files, folder: Path, number: int) -> None:
         self.files = files
-        self.path = path
+        self.folder = folder
+        self.name = segment_name(number)
         self.is_first = number == 1
         self.number = number
         self.descriptor = -1
-        self.descriptor = files.open_read(path)
+        self.descriptor = files.open_read(f"{folder}/{self.name}")  # text: listing does it often
         status = files.status(self.descriptor)
         self.inode = status.st_ino
         self.size = status.st_size
         self.end = self.size
+        self._last_block: Block | None = None
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.folder / self.name
 
     def read(self, start: int, end: int) -> bytes:
         """Return the bytes from ``start`` to ``end``."""
@@ -95,6 +104,9 @@ class Segment:
 
     def header(self) -> Entry | None:
         """Return the file's first line if it is a header that can be read."""
+        if self.is_first and 0 < self.end <= _BLOCK_BYTES:  # a small file is read and parsed once
+            first = next(iter(self.block_before(self.end).records), None)
+            return first if isinstance(first, Entry) and isinstance(first.body, Header) else None
         size = _FIRST_LOOK_BYTES
         while True:
             data = self.read(0, min(size, self.size))
@@ -105,29 +117,36 @@ class Segment:
         entry = parse(data if newline < 0 else data[:newline], b"", 0, self.number)
         return entry if entry is not None and isinstance(entry.body, Header) else None
 
+    def renumber(self, number: int) -> None:
+        """Count as another one."""
+        if number != self.number:
+            self.number = number
+            self._last_block = None
+
     def last_newline(self) -> int:
         """Return the offset of the last newline, ``-1`` if there is none."""
-        end = self.end
-        while end > 0:
-            start = max(0, end - _BLOCK_BYTES)
-            found = self.read(start, end).rfind(b"\n")
-            if found >= 0:
-                return start + found
-            end = start
-        return -1
+        return self._newline_before(self.end)
 
-    def first_seq(self) -> int:
-        """Return the number above which this file has the entries."""
+    def first_seq(self) -> int | None:
+        """Return the number above which this file has the entries, ``None`` if it has none."""
         if self.is_first:
             return -1
         header = self.header()
         if header is not None:
             return header.seq
         found = self._line_after(0, self.end)
-        return found[1] - 1 if found else -1
+        return found[1] - 1 if found else None
 
     def block_before(self, end: int) -> Block:
-        """Parse whole lines that end at ``end``, about a quarter of a megabyte of them."""
+        """Parse whole lines that end at ``end``, about a quarter of a megabyte of them.
+
+        The last answer is kept: opening looks at the end of a file more than once.
+        """
+        if self._last_block is None or self._last_block.end != end:
+            self._last_block = self._read_block_before(end)
+        return self._last_block
+
+    def _read_block_before(self, end: int) -> Block:
         size = _BLOCK_BYTES
         while True:
             start = max(0, end - size)
@@ -138,29 +157,69 @@ class Segment:
             newline = data.find(b"\n", 0, len(data) - 1)
             if newline >= 0:
                 return self._parse_block(data[newline + 1 :], start + newline + 1)
+            if size > LONGEST_LINE_BYTES:
+                return self._too_long(self._newline_before(start) + 1, end)
             size *= 4
 
     def forward(self, start: int) -> Iterator[Block]:
         """Parse block after block, from the line that starts at ``start`` to the end."""
         while start < self.end:
-            size = _BLOCK_BYTES
-            while True:
-                stop = min(self.end, start + size)
-                data = self.read(start, stop)
-                cut = len(data) if stop == self.end else data.rfind(b"\n") + 1
-                if cut > 0:
-                    break
-                size *= 4
-            yield self._parse_block(data[:cut], start)
-            start += cut
+            block = self._read_block_after(start)
+            yield block
+            if block.end == start:
+                return  # what was torn there has been cut off meanwhile
+            start = block.end
+
+    def _read_block_after(self, start: int) -> Block:
+        size = _BLOCK_BYTES
+        while True:
+            stop = min(self.end, start + size)
+            data = self.read(start, stop)
+            cut = len(data) if stop == self.end else data.rfind(b"\n") + 1
+            if cut > 0 or not data:
+                return self._parse_block(data[:cut], start)
+            if size > LONGEST_LINE_BYTES:
+                return self._too_long(start, self._newline_after(stop) + 1)
+            size *= 4
+
+    def _too_long(self, start: int, end: int) -> Block:
+        """Return a block for a line that is not loaded: it is reported, and stays on disk."""
+        length = end - start - (self.read(end - 1, end) == b"\n")
+        damage = Damage(self.number, start, length, "too long")
+        return Block(self.number, start, end, [damage])
+
+    def _newline_before(self, end: int) -> int:
+        """Return the offset of the last newline before ``end``, ``-1`` if there is none."""
+        while end > 0:
+            start = max(0, end - _BLOCK_BYTES)
+            found = self.read(start, end).rfind(b"\n")
+            if found >= 0:
+                return start + found
+            end = start
+        return -1
+
+    def _newline_after(self, start: int) -> int:
+        """Return the offset of the next newline, or of the file's last byte."""
+        while start < self.end:
+            found = self.read(start, min(self.end, start + _BLOCK_BYTES)).find(b"\n")
+            if found >= 0:
+                return start + found
+            start += _BLOCK_BYTES
+        return self.end - 1
 
     def chain_at(self, offset: int) -> bytes | None:
         """Return the sum that the line starting at ``offset`` is chained to."""
         if offset == 0:
             return b""
-        tail = self.read(max(0, offset - _LONGEST_SETTER_BYTES), offset - 1)
+        start = max(0, offset - _LONGEST_SETTER_BYTES)
+        tail = self.read(start, offset - 1).rstrip(b"\n")  # blank lines stand for nothing
         line = tail.rpartition(b"\n")[2]
-        entry = parse(line, None, 0, self.number) if _CHAIN_SETTER.search(line) else None
+        entry = None
+        if _CHAIN_SETTER.search(line):
+            entry = parse(line, None, 0, self.number)
+        elif len(line) == len(tail) and start > 0:  # longer than that: a header with a long key?
+            header = self.header()
+            entry = header if header and len(header.line) == start + len(tail) else None
         return stored_sum(tail) if entry is None else chain_after(entry)
 
     def _parse_block(self, data: bytes, start: int) -> Block:
@@ -171,7 +230,8 @@ class Segment:
         if not lines[-1]:
             lines.pop()
         for line in lines:
-            entry = parse(line, previous, offset, self.number) if line else None
+            is_read = 0 < len(line) <= LONGEST_LINE_BYTES
+            entry = parse(line, previous, offset, self.number) if is_read else None
             if entry is not None:
                 records.append(entry)
                 simple = entry.status == "ok" and entry.type not in CHAIN_SETTERS
@@ -182,7 +242,18 @@ class Segment:
             offset += len(line) + 1
         if start == 0 and not self.is_first and records and _is_header(records[0]):
             del records[0]  # it only repeats the number of the entry that it continues
-        return Block(self.number, start, start + len(data), in_order(records))
+        offset_end = start + len(data)
+        return Block(self.number, start, offset_end, self._in_order(records, offset_end))
+
+    def _in_order(self, records: list[Record], end: int) -> list[Record]:
+        """Turn lines whose number cannot be right into damage; the line at ``end`` has a say."""
+        records = in_order(records)
+        last = records[-1] if records else None
+        if isinstance(last, Entry) and last.status != "ok":
+            following = SEQ_START.match(self.read(end, min(self.end, end + _SEQ_START_BYTES)))
+            if following is not None and int(following[1]) <= last.seq:
+                records = [*records[:-1], _misnumbered(last)]
+        return records
 
     def _salvaged(self, line: bytes, previous: bytes | None, offset: int) -> list[Record]:
         """Return the entries inside a line that cannot be read whole, and the damage around."""
@@ -203,17 +274,49 @@ class Segment:
             records.append(Damage(self.number, offset + done, len(line) - done, "unreadable"))
         return records
 
+    def ends_with(self, seq: int) -> bool:
+        """Tell whether entry ``seq`` is in the last block, where most looks begin."""
+        records = self.block_before(self.end).records if self.end else []
+        first = next((record.seq for record in records if isinstance(record, Entry)), None)
+        return first is not None and first <= seq
+
     def offset_of(self, seq: int) -> int:
         """Return the start of a line at or before the one numbered ``seq``, by bisection."""
+        low = self._bisect(seq, self._line_after)
+        if low > 0 and not self._is_intact(low):  # an altered number may have led astray
+            low = self._bisect(seq, self._intact_line_after)
+        return low
+
+    def _bisect(self, seq: int, line_after: Callable[[int, int], tuple[int, int] | None]) -> int:
         low, high = 0, self.end if seq >= 0 else 0
         while high - low > _BLOCK_BYTES:
             middle = (low + high) // 2
-            found = self._line_after(middle, high)
+            found = line_after(middle, high)
             if found is None or found[1] > seq:
                 high = middle
             else:
                 low = found[0]
         return low
+
+    def _intact_line_after(self, offset: int, limit: int) -> tuple[int, int] | None:
+        """Do as ``_line_after``, but pass over some lines that are not intact if others follow."""
+        first = found = self._line_after(offset, limit)
+        for _ in range(_MOST_DOUBTFUL_LINES):
+            if found is None:
+                break
+            if self._is_intact(found[0]):
+                return found
+            found = self._line_after(found[0], limit)
+        return first
+
+    def _is_intact(self, offset: int) -> bool:
+        size = _FIRST_LOOK_BYTES
+        data = self.read(offset, min(self.end, offset + size))
+        while b"\n" not in data and size < _BLOCK_BYTES:
+            size *= 16
+            data = self.read(offset, min(self.end, offset + size))
+        entry = parse(data.partition(b"\n")[0], self.chain_at(offset), offset, self.number)
+        return entry is not None and entry.status == "ok"
 
     def _line_after(self, offset: int, limit: int) -> tuple[int, int] | None:
         """Return offset and number of the first readable line that starts after ``offset``."""
@@ -229,7 +332,7 @@ class Segment:
                     return base + newline + 1, int(match[1])
                 newline = data.find(b"\n", newline + 1)
             position += _BLOCK_BYTES
-            carry = data[-32:]
+            carry = data[-_SEQ_START_BYTES:]
         return None
 
     def close(self) -> None:
@@ -275,6 +378,22 @@ def in_order(records: list[Record]) -> list[Record]:
     return kept
 
 
+def _with_neighbours(records: list[Record]) -> list[Record]:
+    """Tell each damaged stretch the numbers of the entries around it, as far as they are known."""
+    if all(type(record) is Entry for record in records):
+        return records
+    numbers = [record.seq if isinstance(record, Entry) else None for record in records]
+    done: list[Record] = []
+    for place, record in enumerate(records):
+        if isinstance(record, Damage):
+            before = next((seq for seq in reversed(numbers[:place]) if seq is not None), None)
+            after = next((seq for seq in numbers[place:] if seq is not None), None)
+            done.append(structs.replace(record, before=before, after=after))
+        else:
+            done.append(record)
+    return done
+
+
 def _misnumbered(entry: Entry) -> Damage:
     return Damage(entry.segment, entry.offset, len(entry.line), "out of order")
 
@@ -298,16 +417,16 @@ class Journal:
             undo.pop_all()
 
     def _open(self, files: Files, folder: Path) -> None:
-        first = Segment(files, folder / JOURNAL_NAME, 1)
+        first = Segment(files, folder, 1)
         self.segments.append(first)
         self.header = first.header()
         if self.header is not None and isinstance(self.header.body, Header):
             # A compaction merged this many files into the first: it counts as the last of them.
-            first.number = self.header.body.holds
+            first.renumber(self.header.body.holds)
         number = first.number + 1
         while True:
             try:
-                segment = Segment(files, folder / segment_name(number), number)
+                segment = Segment(files, folder, number)
             except FileNotFoundError:
                 return
             self.segments.append(segment)
@@ -317,15 +436,17 @@ class Journal:
     def _limit_earlier(self, segment: Segment) -> None:
         """Ignore what stands in earlier files behind the entry that ``segment`` continues."""
         last = segment.first_seq()
-        for earlier in self.segments[:-1]:
-            earlier.end = self._end_of(earlier, last)
+        if last is not None:  # else there is nothing in it that could take their place
+            for earlier in self.segments[:-1]:
+                earlier.end = self._end_of(earlier, last)
 
     def _end_of(self, segment: Segment, seq: int) -> int:
-        """Return the offset behind the last line numbered up to ``seq``."""
+        """Return the offset behind entry ``seq``; if it cannot be read, before the one after it."""
         for block in segment.forward(segment.offset_of(seq)):
             for record in block.records:
-                if isinstance(record, Entry) and record.seq > seq:
-                    return record.offset
+                if isinstance(record, Entry) and record.seq >= seq:
+                    is_it = record.seq == seq
+                    return record.offset + len(record.line) if is_it else record.offset
         return segment.end
 
     def __enter__(self) -> Self:
@@ -359,13 +480,19 @@ class Journal:
             raise DamagedJournal(path, 0, "not a journal" if self.size_bytes else "empty")
 
     def blocks_backward(self, seq: int | None = None) -> Iterator[Block]:
-        """Yield blocks from the end, or from entry ``seq``, back to the beginning."""
+        """Yield blocks back to the beginning, from the end or from one that has entry ``seq``.
+
+        The first block may go on behind that entry.
+        """
         for segment in reversed(self.segments):
             end = segment.end
             if seq is not None:
-                if seq <= segment.first_seq():
+                first = segment.first_seq()
+                if first is None or seq <= first:
                     continue
-                end, seq = self._end_of(segment, seq), None
+                if not segment.ends_with(seq):
+                    end = self._end_of(segment, seq)
+                seq = None
             while end > 0:
                 block = segment.block_before(end)
                 yield block

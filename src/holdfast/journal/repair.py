@@ -77,14 +77,16 @@ def examine(journal: Journal) -> Tail:
     header = segment.header() if last is None else None
     anchor = last or header
     if anchor is None:  # not even a header: keep every byte
-        end, last_seq, chain, newline_missing = segment.size, segment.first_seq(), b"", False
+        end, last_seq, chain = segment.size, _last_seq(journal), b""
+        newline_missing = end > 0 and segment.read(end - 1, end) != b"\n"
     else:
         behind = anchor.offset + len(anchor.line)
         newline_missing = segment.read(behind, behind + 1) != b"\n"
         end = behind if newline_missing else behind + 1
-        newline_missing = newline_missing and end == segment.size
         last_seq, chain = anchor.seq, chain_after(anchor) or b""
-    torn = segment.read(end, min(segment.size, end + _MOST_LOOKED_AT_BYTES))
+    torn = b""
+    if end < segment.size:
+        torn = segment.read(end, min(segment.size, end + _MOST_LOOKED_AT_BYTES))
     if torn:
         numbers = [int(found[1]) + 1 for found in _LINE_SEQ.finditer(torn)]
         unused = max(unused, last_seq + 1 + torn.count(b"\n") + (torn[-1:] != b"\n"), *numbers)
@@ -98,6 +100,15 @@ def examine(journal: Journal) -> Tail:
         newline_missing=newline_missing,
         cut_batch=cut_batch,
     )
+
+
+def _last_seq(journal: Journal) -> int:
+    """Return the number of the last entry that can be read in any file."""
+    for block in journal.blocks_backward():
+        for record in reversed(block.records):
+            if isinstance(record, Entry):
+                return record.seq
+    return -1
 
 
 def _last_entries(segment: Segment) -> tuple[Entry | None, list[Entry]]:
@@ -117,6 +128,8 @@ def _whole_batch(entries: list[Entry]) -> bool:
     """Tell whether the batch that the last entry belongs to is there from first to last."""
     assert entries[-1].batch is not None
     _, count = entries[-1].batch
+    if len(entries) < count:
+        return False
     return [entry.batch for entry in entries[-count:]] == [(i, count) for i in range(count)]
 
 

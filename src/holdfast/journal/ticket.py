@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -10,6 +12,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model.entry import Body, Entry, Position
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Generator, Sequence
 
 Draft = tuple[str, Body, bytes]
@@ -61,8 +64,9 @@ class Ticket(Struct, eq=False):
             DiskFull: there is no room; they are still on their way.
             WriteFailed: they will never be durable.
         """
-        if self.writer is not None:
-            self.writer.wait(self, timeout_seconds)
+        writer = self.writer  # read once: it goes when the ticket is settled
+        if writer is not None:
+            writer.wait(self, timeout_seconds)
         return self._result()
 
     def _result(self) -> Position:
@@ -75,28 +79,30 @@ class Ticket(Struct, eq=False):
         """Wait without blocking the event loop."""
         import asyncio  # noqa: PLC0415  whoever awaits has it; others are spared 20 ms
 
-        if self.done:
-            return self._result()
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[None] = loop.create_future()
-
-        def wake() -> None:
-            if not future.done():
-                future.set_result(None)
-
-        def settled() -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(wake)
-
-        writer = self.writer
-        refusals = writer.subscribe(self, settled)
-        yield from future
-        if not self.done and self.refusals > refusals:
-            raise writer.disk_full()
-        return self._result()
+        while True:
+            writer = self.writer
+            if writer is None:
+                return self._result()
+            future: asyncio.Future[None] = loop.create_future()
+            refusals = writer.subscribe(self, partial(_wake, loop, future))
+            yield from future
+            if self.writer is not None and self.refusals > refusals:
+                raise writer.disk_full()
 
     def notify(self) -> None:
         """Wake whoever awaits. For the writer."""
         callbacks, self.callbacks = self.callbacks, ()
         for callback in callbacks:
             callback()
+
+
+def _wake(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
+    """Have ``future`` end, from any thread; it may have been cancelled, and the loop closed."""
+
+    def wake() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(wake)

@@ -62,6 +62,7 @@ class Writer:
         self._durable = place, cursor
         self._queue: list[Ticket] = []
         self._round: list[Ticket] = []
+        self._lost: list[Ticket] = []  # when nothing can be written any more
         self._leading = False
         self._full = False
         self._failure: HoldfastError | None = None
@@ -81,8 +82,11 @@ class Writer:
 
     @property
     def unpublished(self) -> list[Ticket]:
-        """Tickets that are being written or wait for it. The caller holds the mutex."""
-        return self._round + self._queue
+        """Tickets that are being written, wait for it, or never will be.
+
+        The caller holds the mutex.
+        """
+        return self._lost + self._round + self._queue
 
     def disk_full(self) -> DiskFull:
         """Return the error that says what waits for room."""
@@ -152,12 +156,14 @@ class Writer:
 
     def flush(self) -> None:
         """Return when nothing waits any more; raise what ``Ticket.wait`` raises."""
-        with self.lock:
-            while self._queue or self._leading:
-                if self._queue:
-                    self._queue[-1].wait()
-                else:
+        while True:
+            with self.lock:
+                while self._leading and not self._queue:
                     self.mutex.wait()
+                if not self._queue:
+                    return
+                last = self._queue[-1]
+            last.wait()  # without the mutex, so that others can queue meanwhile
 
     def raise_unseen(self) -> None:
         """Raise the error of a ticket that nobody waited for, once."""
@@ -192,6 +198,7 @@ class Writer:
 
     def _lead(self) -> None:
         tickets = self._round = self._take_round()
+        behind = list(self._queue)  # for the next round, which has to wait for this one
         self._leading = True
         error: HoldfastError | None = None
         self.mutex.release()
@@ -203,7 +210,7 @@ class Writer:
             self.mutex.acquire()
             self._leading = False
             self._round = []
-            self._finish_round(tickets, error)
+            self._finish_round(tickets, behind, error)
 
     def _take_round(self) -> list[Ticket]:
         """Take what is queued, up to where a mark is due: a mark ends a round."""
@@ -219,23 +226,28 @@ class Writer:
         taken, self._queue = self._queue, []
         return taken
 
-    def _finish_round(self, tickets: list[Ticket], error: HoldfastError | None) -> None:
-        last = self.cursor.last_seq
-        durable = bool(tickets[-1].entries) and last is not None
-        durable = durable and tickets[-1].entries[-1].seq <= (last or 0)
+    def _finish_round(
+        self, tickets: list[Ticket], behind: list[Ticket], error: HoldfastError | None
+    ) -> None:
+        last, entries = self._durable[1].last_seq, tickets[-1].entries
+        durable = last is not None and bool(entries) and entries[-1].seq <= last
         self._full = isinstance(error, DiskFull)
         if durable:
             self._owner.publish(tickets)
             for ticket in tickets:
                 ticket.writer = None
         elif error is None or self._full:
+            # The round's own mark is made anew with the next attempt.
+            tickets = [ticket for ticket in tickets if ticket.drafts[0][0] != "mark"]
             self._queue = tickets + self._queue
+            tickets = tickets + behind
             if self._full:
                 for ticket in tickets:
                     ticket.refusals += 1
         else:
             tickets, self._queue = tickets + self._queue, []
             self._failure = error
+            self._lost = tickets
             self._unseen += tickets
             for ticket in tickets:
                 ticket.error, ticket.writer = error, None

@@ -6,7 +6,6 @@ garbage collection removes one.
 
 from __future__ import annotations
 
-import binascii
 from base64 import b64decode, b64encode
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from holdfast.model.entry import Checkpoint, Queued
 from holdfast.model.message import BlobRef, Message, Part, Text, Thinking, ToolResult
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from holdfast.journal.files import Files
@@ -38,11 +38,12 @@ _PAYLOADS = {
 
 
 class Blobs:
-    """The blobs of one session folder."""
+    """The blobs of one session folder, and those that are yet to be written there."""
 
-    def __init__(self, files: Files, folder: Path) -> None:
+    def __init__(self, files: Files, folder: Path, unwritten: Iterable[bytes] = ()) -> None:
         self._files = files
         self.folder = folder / BLOBS_NAME
+        self._unwritten = {sha256(data).hexdigest(): data for data in unwritten}
 
     def write(self, data: bytes) -> str:
         """Store ``data`` durably and return its name."""
@@ -63,9 +64,11 @@ class Blobs:
 
     def read(self, ref: BlobRef) -> bytes | None:
         """Return a blob's bytes, ``None`` if it is missing or is not what its name says."""
+        if ref.sha256 in self._unwritten:
+            return self._unwritten[ref.sha256]
         try:
             data = self._files.read_whole(self.folder / ref.sha256)
-        except OSError:
+        except (OSError, ValueError):  # a name with a NUL in it is a ValueError
             return None
         return data if sha256(data).hexdigest() == ref.sha256 else None
 
@@ -116,11 +119,11 @@ def put_back(body: Message, blobs: Blobs) -> Message:
         data = blobs.read(part.blob) if part.blob is not None else None
         if data is None:
             return part
-        name, _ = _PAYLOADS.get(_tag(part), ("", ""))
-        if not name:
-            return part
-        payload = _from_bytes(data, part.blob.encoding)
-        return msgspec.structs.replace(part, **{name: payload}, blob=None)
+        try:
+            payload = _from_bytes(data, part.blob.encoding)
+        except (ValueError, RecursionError):
+            return part  # the reference was altered: the payload is not of that kind
+        return msgspec.structs.replace(part, **{_PAYLOADS[_tag(part)][0]: payload}, blob=None)
 
     restored_message: Message = _with_parts(body, restored)
     return restored_message
@@ -156,7 +159,7 @@ def _to_bytes(payload: Any, kind: str) -> tuple[bytes, str]:
     if kind == "base64" and len(payload) > LARGEST_INLINE_BYTES:
         try:
             data = b64decode(payload, validate=True)
-        except binascii.Error:
+        except ValueError:
             data = b""
         if b64encode(data).decode() == payload:
             return data, kind

@@ -83,7 +83,7 @@ class Recovery(Struct, frozen=True):
     def __str__(self) -> str:
         """Return a sentence for each thing found, or ``nothing to recover``."""
         said = [
-            f"{piece.size_bytes} bytes at offset {piece.offset} were a {piece.reason}: "
+            f"{piece.size_bytes} bytes at offset {piece.offset} ({piece.reason}) were "
             f"set aside in {piece.path}"
             for piece in self.set_aside
         ]

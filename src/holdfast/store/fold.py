@@ -10,7 +10,6 @@ lines left out had added.
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -42,7 +41,7 @@ _AnyTotals = TypeVar("_AnyTotals", ModelTotals, Totals)
 
 def fold(entries: Iterable[Entry], state: State | None = None) -> State:
     """Return the state after ``entries``, starting from ``state``, which is not changed."""
-    result = copy(state) if state is not None else State()
+    result = State() if state is None else msgspec.structs.replace(state)
     for entry in entries:
         body = entry.body
         step = _STEPS.get(type(body))

@@ -13,6 +13,8 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from holdfast.journal.live import NOTHING_LIVE, read_live
 from holdfast.journal.lock import LOCK_NAME, read_durable
 from holdfast.journal.reader import Journal, segment_name
@@ -48,6 +50,9 @@ class Follower:
         self._offset = 0
         self._ready: deque[Entry | Event] = deque()
         self._finished: set[str] = set()
+        self._events: list[Event] = []  # read and not delivered yet
+        self._shown: dict[str, int] = {}  # characters delivered of each stream
+        self._distrusted: set[int] = set()  # files of which a sync failed
 
     @property
     def after(self) -> int:
@@ -56,21 +61,27 @@ class Follower:
 
     def poll(self) -> list[Entry | Event]:
         """Return what is new, without waiting."""
-        events = self._new_events()
+        self._events += self._new_events()
         entries = self._new_entries()
         for entry in entries:
             if isinstance(entry.body, Message) and entry.body.stream is not None:
                 self._finished.add(entry.body.stream)
+        events, self._events = self._events, []
         return [*(event for event in events if event.stream not in self._finished), *entries]
 
     def _new_events(self) -> list[Event]:
         if self._live is None:
             return []
         view = read_live(self._files, self._folder, self._live)
+        events = view.events
         if (view.inode, view.generation) != (self._live.inode, self._live.generation):
-            self._finished = set()
+            # Emptied, then only new streams are in it; or rewritten, then with all that is running.
+            events = _without(self._shown, events)
+            self._shown, self._finished = {}, set()
+        for event in view.events:
+            self._shown[event.stream] = self._shown.get(event.stream, 0) + len(event.text)
         self._live = view
-        return view.events
+        return events
 
     def _new_entries(self) -> list[Entry]:
         journal = self._current()
@@ -85,7 +96,7 @@ class Follower:
                 status = self._files.status_of(last.path)
                 same = status.st_ino == last.inode and status.st_size >= self._offset
                 following = self._folder / segment_name(last.number + 1)
-                if same and not self._exists(following):
+                if same and not self._files.exists(following):
                     last.size = last.end = status.st_size
                     return journal
             except FileNotFoundError:
@@ -99,13 +110,6 @@ class Follower:
         self._offset = 0
         return self._journal
 
-    def _exists(self, path: Path) -> bool:
-        try:
-            self._files.status_of(path)
-        except FileNotFoundError:
-            return False
-        return True
-
     def _read(self, journal: Journal) -> list[Entry]:
         last = journal.last
         if self._offset == 0:
@@ -118,7 +122,8 @@ class Follower:
                 return []
             entries = [record for record in records if isinstance(record, Entry)]
             end = entries[-1].offset + len(entries[-1].line) + 1
-            self._make_durable(journal, end)
+            if not self._is_durable(journal, end):
+                return []
             self._offset = end
         entries = [entry for entry in entries if entry.seq > self._after]
         if entries:
@@ -129,17 +134,28 @@ class Follower:
         """Read from the last number seen, a few thousand entries at a time."""
         journal.last.end = journal.last.last_newline() + 1
         journal.last.end = end = examine(journal).end
-        self._make_durable(journal, end)
+        if not self._is_durable(journal, end):
+            return []
         every = (record for record in journal.records(self._after) if isinstance(record, Entry))
         entries = list(islice(every, _MOST_AT_ONCE))
         if len(entries) < _MOST_AT_ONCE:
             self._offset = end
         return entries
 
-    def _make_durable(self, journal: Journal, end: int) -> None:
-        if end > self._durable_size(journal.last.inode):
-            for segment in journal.segments:
-                self._files.sync(segment.descriptor)
+    def _is_durable(self, journal: Journal, end: int) -> bool:
+        """Make everything up to ``end`` durable, if its writer has not; tell whether it is."""
+        inode = journal.last.inode
+        if end <= self._durable_size(inode):
+            return True
+        if inode in self._distrusted:
+            return False
+        # The kernel reports a failed sync once and then takes the lost pages for clean: from here
+        # on only what a writer says counts.
+        self._distrusted.add(inode)
+        for segment in journal.segments:
+            self._files.sync(segment.descriptor)
+        self._distrusted.remove(inode)
+        return True
 
     def _durable_size(self, inode: int) -> int:
         try:
@@ -198,3 +214,16 @@ class Follower:
                     raise StopAsyncIteration
                 await asyncio.sleep(_POLL_SECONDS)
         return self._ready.popleft()
+
+
+def _without(known: dict[str, int], events: list[Event]) -> list[Event]:
+    """Leave out as many characters at the beginning of each stream as are known of it."""
+    left = dict(known)
+    new = []
+    for event in events:
+        skipped = min(left.get(event.stream, 0), len(event.text))
+        if skipped:
+            left[event.stream] -= skipped
+        if skipped < len(event.text):
+            new.append(msgspec.structs.replace(event, text=event.text[skipped:]))
+    return new

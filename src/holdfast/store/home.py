@@ -28,7 +28,7 @@ from holdfast.store.blobs import BLOBS_NAME, Blobs
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     from holdfast.journal.files import Files
 
@@ -67,12 +67,15 @@ class Home:
         folder = self.folder(session_id)
         return is_real_folder(self.files, folder.parent) and is_real_folder(self.files, folder)
 
-    def session_folders(self) -> Iterator[os.DirEntry[str]]:
-        """Yield everything that stands where sessions stand and is named like one."""
+    def session_folders(self, known: Container[str] = ()) -> Iterator[os.DirEntry[str]]:
+        """Yield everything that stands where sessions stand and is named like one.
+
+        Names in ``known`` are known to be ids and not looked at again.
+        """
         for group in self.files.folders(self.sessions):
             if not group.name.startswith(".") and group.is_dir(follow_symlinks=False):
                 for entry in self.files.folders(Path(group.path)):
-                    if SESSION_ID.fullmatch(entry.name):
+                    if entry.name in known or SESSION_ID.fullmatch(entry.name):
                         yield entry
 
     def resolve(self, wanted: str | os.PathLike[str]) -> Path:
@@ -232,16 +235,13 @@ class Home:
 
 
 def link_all(files: Files, sources: list[Path], folder: Path) -> None:
-    """Give files a second name in ``folder``, copying where a link cannot be made."""
+    """Give files a second name in a new ``folder``, copying where a link cannot be made."""
     if not sources:
         return
-    if files.make_folder(folder):
-        files.sync_folder(folder.parent)
+    files.make_folder(folder)
     for source in sources:
         try:
             files.link(source, folder / source.name)
-        except FileExistsError:
-            continue
         except FileNotFoundError:
             continue  # the original lost it; the reference stays one
         except OSError:

@@ -17,6 +17,7 @@ import time
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -32,30 +33,30 @@ from holdfast.store.contract import CLEAN, DAMAGED, INTERRUPTED, RUNNING, Summar
 from holdfast.store.opening import interrupted_streams, read_state
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable
 
     from holdfast.model.state import State
     from holdfast.store.home import Home
 
-_VERSION = 1
+_VERSION = 2
 _SETTLED_AFTER_NS = 2_000_000_000
 _BUSY_SECONDS = 1.0
 _SAVE_EVERY = 2000
-_NEVER = (0, 0, 0, 0)  # a fingerprint that no file has
+_pack = Struct("4q").pack
+_NEVER = b""  # a fingerprint that no file has
 _SCHEMA = """
     CREATE TABLE sessions (
         id TEXT PRIMARY KEY,
-        inode INTEGER NOT NULL,
-        size INTEGER NOT NULL,
-        modified_ns INTEGER NOT NULL,
-        changed_ns INTEGER NOT NULL,
+        fingerprint BLOB NOT NULL,
         updated TEXT NOT NULL,
         workspace BLOB,
         project BLOB,
         turn_open INTEGER NOT NULL,
+        has_live INTEGER NOT NULL,
         summary BLOB NOT NULL
     );
-    CREATE INDEX fingerprints ON sessions (id, inode, size, modified_ns, changed_ns);
+    CREATE INDEX fingerprints ON sessions (id, fingerprint);
     CREATE INDEX newest ON sessions (updated);
 """
 _IN_MEMORY = ":memory:"
@@ -77,8 +78,9 @@ class Row(msgspec.Struct, frozen=True):
     """What the index knows of one session."""
 
     id: str
-    fingerprint: tuple[int, int, int, int]
+    fingerprint: bytes
     turn_open: bool
+    has_live: bool
     summary: Summary
 
 
@@ -113,15 +115,18 @@ class Index:
             conditions.append(f"project IN ({','.join('?' * len(projects))})")
             values += [_column(project) for project in projects]
         query = (
-            "SELECT summary, turn_open FROM sessions "  # noqa: S608  only our own words; values are bound
+            "SELECT summary, turn_open, has_live FROM sessions "  # noqa: S608  only our own words; values are bound
             f"WHERE {' AND '.join(conditions)} ORDER BY updated DESC, id DESC LIMIT ?"
         )
         rows = self._query(query, [*values, -1 if limit is None else limit], progress)
-        return [self._with_state(summary, turn_open=turn_open) for summary, turn_open in rows]
+        return [
+            self._with_state(summary, turn_open=turn_open) if turn_open or has_live else summary
+            for summary, turn_open, has_live in rows
+        ]
 
     def _query(
         self, query: str, values: list[Any], progress: Callable[[int, int], None] | None
-    ) -> list[tuple[Summary, bool]]:
+    ) -> list[tuple[Summary, bool, bool]]:
         """Refresh and ask; if the cache is corrupt or cannot be used, do without it."""
         try:
             return self._ask(self._database(), query, values, progress)
@@ -139,12 +144,12 @@ class Index:
         query: str,
         values: list[Any],
         progress: Callable[[int, int], None] | None,
-    ) -> list[tuple[Summary, bool]]:
+    ) -> list[tuple[Summary, bool, bool]]:
         with closing(sqlite3.connect(database, timeout=_BUSY_SECONDS)) as connection:
             _prepare(connection)
             self._refresh(connection, progress)
             rows = connection.execute(query, values).fetchall()
-        return [(_unpacked(data), turn_open) for data, turn_open in rows]
+        return [(_unpacked(data), turn_open, has_live) for data, turn_open, has_live in rows]
 
     def _database(self) -> str:
         """Return the file to use; made here, because SQLite would let others read it."""
@@ -161,7 +166,7 @@ class Index:
             with suppress(OSError):
                 self._home.files.unlink(Path(f"{self._home.index}{suffix}"))
 
-    def _with_state(self, summary: Summary, *, turn_open: int) -> Summary:
+    def _with_state(self, summary: Summary, *, turn_open: bool) -> Summary:
         """Tell running from interrupted, which only the lock and the live file know."""
         if summary.state != CLEAN:
             return summary
@@ -183,32 +188,19 @@ class Index:
     def _refresh(
         self, connection: sqlite3.Connection, progress: Callable[[int, int], None] | None
     ) -> None:
-        known = {
-            row[0]: row[1:]
-            for row in connection.execute(
-                "SELECT id, inode, size, modified_ns, changed_ns FROM sessions"
-            )
-        }
+        known: dict[str, bytes] = dict(connection.execute("SELECT id, fingerprint FROM sessions"))
         stale: list[tuple[str, str, bool]] = []
         status_of = self._home.files.status_of
-        for entry in self._home.session_folders():
-            name, path = entry.name, entry.path
-            row = known.pop(name, None)
+        for entry in self._home.session_folders(known):
+            fingerprint = known.pop(entry.name, None)
             is_folder = entry.is_dir(follow_symlinks=False)
-            if row is not None and is_folder:
+            if fingerprint is not None and is_folder:
                 try:
-                    there = status_of(f"{path}/{JOURNAL_NAME}")
+                    if fingerprint == _fingerprint(status_of(f"{entry.path}/{JOURNAL_NAME}")):
+                        continue
                 except OSError:
                     pass
-                else:
-                    if row == (
-                        there.st_ino,
-                        there.st_size,
-                        there.st_mtime_ns,
-                        there.st_ctime_ns,
-                    ):
-                        continue
-            stale.append((name, path, is_folder))
+            stale.append((entry.name, entry.path, is_folder))
         if known:
             connection.executemany("DELETE FROM sessions WHERE id = ?", [(name,) for name in known])
         rows: list[Row] = []
@@ -237,20 +229,21 @@ class Index:
                     places = ", ".join(str(piece.offset) for piece in opened.damage[:3])
                     problem = f"unreadable bytes at offset {places}"
                     summary = msgspec.structs.replace(summary, state=DAMAGED, problem=problem)
+                has_live = files.exists(f"{folder}/{LIVE_NAME}")
                 # A journal in several files changes without its first file changing.
                 lasting = len(journal.segments) == 1
         except DamagedJournal as error:
-            return self._damaged(folder, [journal_path, folder], str(error))
+            return self._damaged(folder, [journal_path, folder], f"cannot be read: {error.kind}")
         except OSError as error:
             problem = f"cannot be read: {error.strerror}"
             return self._damaged(folder, [journal_path, folder], problem)
         age_ns = time.time_ns() - status.st_mtime_ns
         lasting = lasting and age_ns > _SETTLED_AFTER_NS
-        fingerprint = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         return Row(
             session_id,
-            fingerprint if lasting else _NEVER,
+            _fingerprint(status) if lasting else _NEVER,
             opened.state.turn_is_open,
+            has_live,
             summary,
         )
 
@@ -262,25 +255,31 @@ class Index:
                 status = self._home.files.status_of(path)
                 updated = stamp(datetime.fromtimestamp(status.st_mtime, UTC))
         summary = Summary(folder.name, DAMAGED, updated=updated, problem=problem)
-        return Row(folder.name, _NEVER, False, summary)
+        return Row(folder.name, _NEVER, turn_open=False, has_live=False, summary=summary)
 
     def _save(self, connection: sqlite3.Connection, rows: list[Row]) -> None:
         connection.executemany(
-            "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 (
                     row.id,
-                    *row.fingerprint,
+                    row.fingerprint,
                     row.summary.updated,
                     _column(row.summary.workspace),
                     _column(row.summary.project),
                     row.turn_open,
+                    row.has_live,
                     _packed(row.summary),
                 )
                 for row in rows
             ],
         )
         connection.commit()
+
+
+def _fingerprint(status: os.stat_result) -> bytes:
+    """Return what tells one state of a file from another."""
+    return _pack(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
@@ -305,9 +304,12 @@ def _packed(summary: Summary) -> bytes:
 
 
 def _unpacked(data: bytes) -> Summary:
-    if data.startswith(b"{"):  # which no MessagePack object starts with
+    if not data.startswith(b"{"):  # which no MessagePack object starts with
+        return _SUMMARY.decode(data)
+    try:
         return msgspec.convert(loads(data), Summary)
-    return _SUMMARY.decode(data)
+    except ValueError as error:
+        raise msgspec.DecodeError(str(error)) from error
 
 
 def _summary(session_id: str, state: State, journal: Journal) -> Summary:

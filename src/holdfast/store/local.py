@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
     from holdfast.journal.files import Files
     from holdfast.journal.repair import Tail
 
+_TEMPORARY = re.compile(r"\.(?:journal(?:\.\d+)?|live)\.jsonl\.[a-z2-9]{8}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _ABANDONED_AFTER_NS = 3600 * 1_000_000_000
 
 Mode = Literal["write", "read"]
@@ -248,7 +251,8 @@ class LocalStore:
         )
         blobs = journal.folder / BLOBS_NAME
         names = {ref.sha256 for entry in branch for ref in references(entry.body)}
-        links = [blobs / name for name in sorted(names)]
+        # A name that is no hash comes from somebody else and could lead anywhere.
+        links = [blobs / name for name in sorted(names) if _SHA256.fullmatch(name)]
         with _os_errors(f"{source.id} cannot be forked", self._home.root):
             place = self._home.make_session(header.session, copy.chunks(), [], links)
         self._home.files.close(place.descriptor)
@@ -417,7 +421,7 @@ def _place(files: Files, journal: Journal, lock: Lock, tail: Tail) -> Place:
     """Open the journal's last file for appending, and remove what crashes left beside it."""
     folder, last = journal.folder, journal.last
     for name in files.names(folder):
-        if name.startswith("."):  # a temporary file that never got its name
+        if _TEMPORARY.fullmatch(name):  # never got its name
             files.unlink(folder / name)
     for number in range(2, journal.segments[0].number + 1):
         files.unlink(folder / segment_name(number))  # merged by a compaction

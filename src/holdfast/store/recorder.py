@@ -18,7 +18,7 @@ from weakref import WeakSet
 from holdfast.errors import DiskFull, HoldfastError, UsageError
 from holdfast.journal.appender import Cursor, Place
 from holdfast.journal.format import LONGEST_LINE_BYTES
-from holdfast.journal.live import LiveFile
+from holdfast.journal.live import LIVE_NAME, LiveFile
 from holdfast.journal.pump import Pump
 from holdfast.journal.reader import Journal
 from holdfast.journal.ticket import Draft, Ticket
@@ -27,7 +27,7 @@ from holdfast.model import entry as bodies
 from holdfast.model.codec import encode_body, type_of
 from holdfast.model.entry import Body, Entry, Header, Meta
 from holdfast.model.message import Message
-from holdfast.store.blobs import LARGEST_INLINE_BYTES, Blobs, take_out
+from holdfast.store.blobs import LARGEST_INLINE_BYTES, Blobs, put_back, take_out
 from holdfast.store.branch import Branch
 from holdfast.store.fold import fold, mark_of
 from holdfast.store.streams import Stream, Streams
@@ -80,7 +80,7 @@ class Recorder:
         self.state = state
         self._first_meta = first_meta
         self._introduced = False
-        self._abandoned = False  # whether a caller was ever told that the disk is full
+        self._refused: list[Ticket] = []  # whose callers were told that the disk is full
         self._unnoted: list[Damage] = []
         self._noted = set(state.gaps)
         self._ids: dict[str, Ticket] | None = None
@@ -89,9 +89,10 @@ class Recorder:
         self._listeners: list[Callable[[Entry], None]] = []
         self._undelivered: deque[Entry] = deque()
         self._delivering = False
-        self._finished_stream = False
+        self._finished: list[str] = []  # streams whose messages became durable
         self._closed = False
-        self.streams = Streams(self._open_live, self._finish_stream)
+        self._forked = False
+        self.streams = Streams(self._open_live, self._finish_stream, self.settle)
         self._pump = Pump(self._work)
         self.streams.wake = self._pump.wake
         self.note_damage(damage)
@@ -142,14 +143,17 @@ class Recorder:
         return self._writer.trouble()
 
     def pending_messages(self) -> list[Message]:
-        """Return messages that were accepted and are not durable yet."""
+        """Return messages that were accepted and are not durable yet, or never will be."""
         with self.mutex:
-            return [
-                body
-                for ticket in self._writer.unpublished
-                for _, body, _ in ticket.drafts
-                if isinstance(body, Message)
-            ]
+            tickets = self._writer.unpublished
+        payloads = [payload for ticket in tickets for payload in ticket.payloads]
+        blobs = Blobs(self._home.files, self.path, payloads)
+        return [
+            put_back(body, blobs)
+            for ticket in tickets
+            for _, body, _ in ticket.drafts
+            if isinstance(body, Message)
+        ]
 
     # Writing
 
@@ -162,7 +166,8 @@ class Recorder:
         try:
             return self.settle(ticket)
         except DiskFull:
-            ticket.abandoned = self._abandoned = True
+            with self._lock:
+                self._refused.append(ticket)
             raise
 
     def submit(self, items: Sequence[Body], id: str | None = None) -> Ticket:
@@ -187,6 +192,11 @@ class Recorder:
 
     def _accept(self, items: Sequence[Body], id: str | None, *, resumable: bool = False) -> Ticket:
         """Check, encode, number and queue bodies as one batch."""
+        if self._forked:  # before any lock: another thread may have held it when we were forked
+            raise UsageError(
+                "This session was opened before a fork and belongs to the parent process: "
+                "open it anew in the child."
+            )
         if not items:
             raise UsageError("There is nothing to append: the list is empty.")
         if id is not None and not (isinstance(id, str) and 0 < len(id) <= _LONGEST_ID):
@@ -199,7 +209,7 @@ class Recorder:
                 known = self._known_ids().get(id)
                 if known is not None:
                     return known
-            again = self._abandoned_twin(drafts) if resumable and self._abandoned else None
+            again = self._refused_twin(drafts) if resumable and self._refused else None
             if again is not None:
                 return again
             if not self._introduced or self._unnoted:
@@ -217,18 +227,12 @@ class Recorder:
         self._writer.enqueue([(type_of(again), again, data)]).seen = True
 
     def _introduce(self) -> None:
-        """Queue what stands before the first entry of a journal, or of this opening."""
-        if not self._introduced:
-            if self._writer.place is None:
-                self._enqueue_own(self.header)
-                meta = self._first_meta() if self._first_meta else {}
-                if meta:
-                    self._enqueue_own(Meta(meta))
-            else:
-                self._enqueue_own(bodies.Writer(os.getpid(), socket.gethostname(), __version__))
-            self._introduced = True
-        unnoted, self._unnoted = self._unnoted, []
-        for piece in unnoted[:_MOST_GAPS_AT_ONCE]:
+        """Queue what stands before the first entry of a journal, or of this opening.
+
+        Gaps come first: where the last line has no readable sum, they anchor the chain anew.
+        """
+        now, self._unnoted = self._unnoted[:_MOST_GAPS_AT_ONCE], self._unnoted[_MOST_GAPS_AT_ONCE:]
+        for piece in now:
             self._enqueue_own(
                 bodies.Gap(
                     reason="damage",
@@ -239,6 +243,15 @@ class Recorder:
                     after=piece.after,
                 )
             )
+        if not self._introduced:
+            if self._writer.place is None:
+                self._enqueue_own(self.header)
+                meta = self._first_meta() if self._first_meta else {}
+                if meta:
+                    self._enqueue_own(Meta(meta))
+            else:
+                self._enqueue_own(bodies.Writer(os.getpid(), socket.gethostname(), __version__))
+            self._introduced = True
 
     def _known_ids(self) -> dict[str, Ticket]:
         if self._ids is None:
@@ -249,26 +262,25 @@ class Recorder:
                     self._ids[record.id] = Ticket(None, [], entries=[record])
         return self._ids
 
-    def _abandoned_twin(self, drafts: list[Draft]) -> Ticket | None:
+    def _refused_twin(self, drafts: list[Draft]) -> Ticket | None:
         """Return the ticket of a call that got ``DiskFull``, if this is the same call again.
 
-        Its entries have numbers and will be written; a retry that queued them once more would
-        write them twice.
+        Its entries have numbers and will be written, or were a moment ago; a retry that queued
+        them once more would write them twice.
         """
-        for ticket in self._writer.unpublished:
-            if ticket.abandoned and ticket.drafts == drafts:
-                ticket.abandoned = False
+        for ticket in self._refused:
+            if ticket.drafts == drafts:
+                self._refused.remove(ticket)
                 return ticket
+        # The callers went on to something else: what is durable by now is not tried again.
+        self._refused = [ticket for ticket in self._refused if not ticket.done]
         return None
 
     # Streams
 
     def begin_stream(self, first: Event) -> Stream:
         """Begin a stream."""
-        with self._lock:
-            if self._closed:
-                raise UsageError("This session is closed; open it again to stream.")
-            return self.streams.begin(first)
+        return self.streams.begin(first)
 
     def _finish_stream(self, message: Message) -> Ticket:
         with self.mutex:
@@ -288,12 +300,31 @@ class Recorder:
 
     def recover(self, messages: Sequence[Message]) -> None:
         """Keep what a process that died had streamed, then empty the live file."""
-        if not messages:
+        if not self._has_live_text():
             return
-        with suppress(DiskFull):  # they stay queued; the live file still has them
-            for message in messages:
-                self.append([message])
-            self.streams.discard_leftovers()
+        self.streams.adopt({message.stream or "" for message in messages})
+        for message in messages:
+            self._finish_stream(message)
+        try:
+            with suppress(DiskFull):  # they stay queued; the live file still has them
+                self.flush()
+            self._writer.raise_unseen()
+        except HoldfastError:
+            self._let_go()
+            raise
+        self.streams.settled(self._take_finished())
+
+    def drop_finished_streams(self) -> None:
+        """Leave only text in the live file that is in no entry yet."""
+        self.flush()
+        self.streams.settled(self._take_finished())
+        self.streams.drop_finished()
+
+    def _has_live_text(self) -> bool:
+        try:
+            return self._home.files.status_of(self.path / LIVE_NAME).st_size > 0
+        except FileNotFoundError:
+            return False
 
     # What the writer calls
 
@@ -321,7 +352,9 @@ class Recorder:
             self._undelivered.extend(entries)
         for ticket in tickets:
             if ticket.finishes_stream:
-                self._finished_stream = True
+                message = ticket.entries[-1].body
+                assert isinstance(message, Message)
+                self._finished.append(message.stream or "")
 
     # After durability
 
@@ -336,11 +369,15 @@ class Recorder:
 
         return stop
 
+    def _take_finished(self) -> list[str]:
+        with self._lock:
+            names, self._finished = self._finished, []
+            return names
+
     def _deliver(self) -> None:
         """Tell listeners, in order, outside the mutex; one thread at a time does it."""
-        if self._finished_stream:
-            self._finished_stream = False
-            self.streams.settled()
+        if self._finished:
+            self.streams.settled(self._take_finished())
         while True:
             with self.mutex:
                 if self._delivering or not self._undelivered:
@@ -446,6 +483,16 @@ def _encode_all(items: Sequence[Any]) -> tuple[list[Draft], list[bytes]]:
 
 
 _open_recorders: WeakSet[Recorder] = WeakSet()
+
+
+def _leave_all_to_parent() -> None:
+    """In a forked child: never write, cut or close what the parent goes on using."""
+    for recorder in list(_open_recorders):
+        recorder._forked = recorder._closed = True  # noqa: SLF001  same module
+    _open_recorders.clear()
+
+
+os.register_at_fork(after_in_child=_leave_all_to_parent)
 
 
 @atexit.register

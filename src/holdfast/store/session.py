@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.errors import DiskFull, FormatTooNew, UsageError
+from holdfast.errors import DiskFull, FormatTooNew, StorageError, UsageError
 from holdfast.journal.appender import Cursor
 from holdfast.journal.files import NO_ROOM
 from holdfast.journal.reader import Journal
@@ -246,10 +246,26 @@ class Session:
         """Reclaim disk space: drop what is off the branch or covered by the checkpoint.
 
         The old journal is kept, compressed, in the session's ``archive`` folder.
+
+        Raises:
+            DiskFull: there is no room for a copy. Everything is as it was.
+            StorageError: copying failed; what was acknowledged is safe.
         """
         recorder = self._writable()
+        try:
+            recorder.drop_finished_streams()
+            return self._compact(recorder)
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                raise DiskFull(self.path, ()) from error
+            raise StorageError(f"{self.path} could not be compacted: {error}.") from error
+
+    def _compact(self, recorder: Recorder) -> Compaction:
         with recorder.mutex:
             recorder.flush()
+            trouble = recorder.trouble()
+            if trouble is not None:
+                raise trouble
             journal, place = recorder.journal(), recorder.place
             if journal is None or place is None:
                 raise UsageError("There is nothing to compact: this session has no entries yet.")
@@ -265,12 +281,7 @@ class Session:
                 recorder.next_seq,
             )
             before = journal.size_bytes
-            try:
-                new_place, archived = replace_journal(self._home.files, place, journal, copy)
-            except OSError as error:
-                if error.errno in NO_ROOM:
-                    raise DiskFull(place.path, ()) from error
-                raise
+            new_place, archived = replace_journal(self._home.files, place, journal, copy)
             assert copy.last is not None
             last = copy.last
             cursor = Cursor(last.seq, last.seq + 1, last.sum, copy.state.head)

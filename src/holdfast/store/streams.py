@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.errors import UsageError
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.journal.live import LARGEST_LIVE_BYTES, LiveFile
 from holdfast.model.codec import loads
 from holdfast.model.event import Event
@@ -23,7 +23,7 @@ from holdfast.model.ids import new_name
 from holdfast.model.message import AnyPart, Message, Text, Thinking, ToolCall, ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from types import TracebackType
     from typing import Self
 
@@ -77,13 +77,13 @@ class Stream:
         )
         with self._streams.lock:
             self.events.append(event)
-        self._streams.written(event)
+            self._streams.written(event)
 
     def finish(
         self, stop: str = "end", content: list[AnyPart] | None = None, **fields: Any
     ) -> Position:
         """Make the stream one durable message. See ``submit``."""
-        return self.submit(stop, content, **fields).wait()
+        return self._streams.settle(self.submit(stop, content, **fields))
 
     def submit(
         self, stop: str = "end", content: list[AnyPart] | None = None, **fields: Any
@@ -97,13 +97,21 @@ class Stream:
                 (signatures, parsed arguments).
             fields: further fields of the message, such as ``request``.
         """
-        if self._finished:
-            raise UsageError("This stream is finished already.")
-        self._finished = True
-        message = assemble(self._first, self.events, stop)
-        if content is not None:
-            message = msgspec.structs.replace(message, content=content)
-        return self._streams.finished(self, msgspec.structs.replace(message, **fields))
+        with self._streams.lock:
+            if self._finished:
+                raise UsageError("This stream is finished already.")
+            message = assemble(self._first, self.events, stop)
+            if content is not None:
+                message = msgspec.structs.replace(message, content=content)
+            ticket = self._streams.append(msgspec.structs.replace(message, **fields))
+            self._finished = True
+        return ticket
+
+    def interrupt(self) -> None:
+        """Finish as interrupted, unless it is finished."""
+        with self._streams.lock:
+            if not self._finished:
+                self.submit("interrupted")
 
     def __enter__(self) -> Self:
         """Return the stream."""
@@ -129,32 +137,48 @@ class Stream:
 
 
 class Streams:
-    """All running streams of a session, and the live file they share."""
+    """All running streams of a session, and the live file they share.
+
+    A stream runs until its message is durable: only then may its text leave the live file.
+    """
 
     def __init__(
-        self, open_file: Callable[[], LiveFile], append: Callable[[Message], Ticket]
+        self,
+        open_file: Callable[[], LiveFile],
+        append: Callable[[Message], Ticket],
+        settle: Callable[[Ticket], Position],
     ) -> None:
         self.lock = threading.RLock()
         self._open_file = open_file
-        self._append = append
+        self.append = append
+        self.settle = settle
+        self._closed = False
+        self._left: set[str] = set()  # streams of an earlier process, not durable as entries yet
         self._file: LiveFile | None = None
         self._running: list[Stream] = []
         self._unwritten: list[Event] = []
         self._write_due: float | None = None
         self._sync_due: float | None = None
         self._last_write = 0.0
+        self._needed_bytes = 0  # size after the last rewrite: it takes twice that to pay again
         self.wake: Callable[[], None] = lambda: None
 
     def begin(self, first: Event) -> Stream:
         """Begin a stream."""
         stream = Stream(self, first)
         with self.lock:
+            self._check_open()
             self._running.append(stream)
         return stream
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("This session is closed; open it again to stream.")
 
     def written(self, event: Event) -> None:
         """Take an event: into the file now, or together with what follows in the next 50 ms."""
         with self.lock:
+            self._check_open()
             self._unwritten.append(event)
             now = time.monotonic()
             if self._write_due is None:
@@ -168,7 +192,7 @@ class Streams:
             if self._file is None:
                 self._file = self._open_file()
             self._file.append(_joined(self._unwritten))
-        except OSError:
+        except (OSError, HoldfastError):
             # Not shown to anybody yet, and still in memory: the finished message will carry it, or
             # fail loudly. Try again with the next text.
             self._write_due = now + 1.0
@@ -177,14 +201,18 @@ class Streams:
         self._last_write, self._write_due = now, None
         if self._sync_due is None:
             self._sync_due = now + _SYNC_WITHIN_SECONDS
-        if self._file.size_bytes > LARGEST_LIVE_BYTES:
+        if self._file.size_bytes > max(LARGEST_LIVE_BYTES, 2 * self._needed_bytes):
             self._shrink(self._file)
 
     def _shrink(self, file: LiveFile) -> None:
-        try:
+        with suppress(OSError):  # the old one is still there
+            self._rewrite(file)
+
+    def _rewrite(self, file: LiveFile) -> None:
+        if not self._left:  # their text is in the file only
             file.rewrite(_joined(event for stream in self._running for event in stream.events))
-        except OSError:
-            return  # the old one is still there
+            self._unwritten, self._write_due = [], None
+            self._needed_bytes = file.size_bytes
 
     def work(self) -> float | None:
         """Do what is due; return the seconds until the next thing is."""
@@ -207,39 +235,43 @@ class Streams:
         # file, from memory.
         self._shrink(file)
 
-    def finished(self, stream: Stream, message: Message) -> Ticket:
-        """Append the message; the stream's text leaves the live file once it is durable."""
-        ticket = self._append(message)
+    def settled(self, names: Collection[str]) -> None:
+        """Let streams go whose messages are durable; empty the live file after the last one."""
         with self.lock:
-            self._running.remove(stream)
-            self._unwritten = [event for event in self._unwritten if event.stream != stream.name]
-        return ticket
-
-    def settled(self) -> None:
-        """Empty the live file if nothing is running. Called after each durable finish."""
-        with self.lock:
-            if self._file is not None and not self._running and not self._unwritten:
-                try:
+            self._left.difference_update(names)
+            self._running = [stream for stream in self._running if stream.name not in names]
+            self._unwritten = [event for event in self._unwritten if event.stream not in names]
+            if not self._unwritten:
+                self._write_due = None
+            if self._file is not None and not self._running and not self._left:
+                self._sync_due, self._needed_bytes = None, 0
+                with suppress(OSError):  # finished streams in it are recognised by their names
                     self._file.clear()
-                except OSError:
-                    return  # finished streams in it are recognised by their names
-                self._write_due = self._sync_due = None
 
-    def discard_leftovers(self) -> None:
-        """Empty the live file of streams that an earlier process left; all are entries now."""
+    def adopt(self, names: Collection[str]) -> None:
+        """Take over the live file of an earlier process, with streams that are yet to be kept."""
         with self.lock, suppress(OSError):
-            if self._file is None:
-                self._file = self._open_file()
-            self._file.clear()
+            self._left.update(names)
+            self._file = self._open_file()
+
+    def drop_finished(self) -> None:
+        """Rewrite the live file without streams that are entries by now.
+
+        Their names in the journal are what keeps them from coming back; a compaction may drop them.
+        """
+        with self.lock:
+            if self._file is not None and self._running:
+                self._rewrite(self._file)
 
     def interrupt_all(self) -> None:
         """Finish every running stream as interrupted."""
         for stream in list(self._running):
-            stream.submit("interrupted")
+            stream.interrupt()
 
     def close(self) -> None:
-        """Close the live file."""
+        """Close the live file; streams take nothing more."""
         with self.lock:
+            self._closed = True
             if self._file is not None:
                 self._file.close()
                 self._file = None

@@ -1,0 +1,56 @@
+"""Fixtures that every part of the suite may use."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from tests.fakes import FakeFiles
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The folder of a store that does not exist yet."""
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def store(home: Path) -> Iterator[holdfast.LocalStore]:
+    """A store on the real file system."""
+    with holdfast.open_store(home) as store:
+        yield store
+
+
+@pytest.fixture
+def files() -> FakeFiles:
+    """A file system that fails on command."""
+    return FakeFiles()
+
+
+@pytest.fixture
+def fragile(home: Path, files: FakeFiles) -> Iterator[holdfast.LocalStore]:
+    """A store on ``files``."""
+    store = holdfast.open_store(home, files=files)
+    yield store
+    files.heal()
+    try:
+        store.close()
+    except holdfast.HoldfastError:
+        store.close()  # what the test broke was told; now everything is let go
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], object]], None]:
+    """Wait until a condition holds; fail if it does not within a very long time."""
+
+    def wait(condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 30
+        while not condition():
+            assert time.monotonic() < deadline, "the condition never came true"
+            time.sleep(0.002)
+
+    return wait

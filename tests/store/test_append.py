@@ -1,0 +1,251 @@
+"""Appending: single, in batches, idempotent, from many threads."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import holdfast
+from holdfast import assistant, user
+from holdfast.model.entry import Header, Mark
+
+
+def lines(session):
+    return (session.path / "journal.jsonl").read_bytes().splitlines()
+
+
+def texts(session):
+    return [message.text for message in session.messages]
+
+
+def test_nothing_is_on_disk_before_the_first_append(store):
+    session = store.create(title="quiet")
+    session.update(model="m")
+    assert not store.path.exists()
+    assert session.messages == []
+    assert session.context() == []
+    assert session.summary == []
+    assert session.meta == {"title": "quiet", "model": "m"}
+    session.close()
+    assert not store.path.exists()
+
+
+def test_an_append_is_on_disk_when_it_returns(store):
+    session = store.create()
+    position = session.append(user("hello"))
+    assert b'"hello"' in lines(session)[-1]
+    assert lines(session)[-1].startswith(b'{"seq":%d,' % position.seq)
+    data = (session.path / "journal.jsonl").read_bytes()
+    assert data[position.offset :].startswith(b'{"seq":%d,' % position.seq)
+    assert session.messages == [user("hello")]
+
+
+def test_facts_given_before_the_first_entry_go_with_it(store):
+    session = store.create(provider="p", model="m")
+    assert session.update(title="t", model="other") is None
+    session.append(user("hello"))
+    assert session.state.meta == {"provider": "p", "model": "other", "title": "t"}
+    assert store.open(session.id, "read").meta == session.meta
+
+
+def test_a_list_is_one_atomic_batch(store):
+    session = store.create()
+    last = session.append([user("a"), assistant("b"), user("c")])
+    batch = lines(session)[-3:]
+    assert [b'"batch":[%d,3]' % number in line for number, line in enumerate(batch)] == [True] * 3
+    assert batch[2].startswith(b'{"seq":%d,' % last.seq)
+    assert texts(session) == ["a", "b", "c"]
+
+
+def test_a_batch_cut_in_the_middle_is_gone_whole(store, tmp_path):
+    session = store.create()
+    session.append(user("kept"))
+    session.append([user("a"), user("b"), user("c")])
+    session.close()
+    path = session.path / "journal.jsonl"
+    path.write_bytes(path.read_bytes()[:-40])
+    with store.open(session.id) as again:
+        assert texts(again) == ["kept"]
+        assert again.recovery.set_aside[0].reason == "incomplete batch"
+        again.append(user("next"))
+    assert texts(store.open(session.id, "read")) == ["kept", "next"]
+
+
+def test_the_same_id_is_written_once(store):
+    session = store.create()
+    first = session.append(user("a"), id="one")
+    assert session.append(user("a"), id="one") == first
+    assert session.append(user("different text"), id="one") == first
+    assert texts(session) == ["a"]
+
+
+def test_an_id_is_remembered_after_reopening(store):
+    with store.create() as session:
+        first = session.append(user("a"), id="one")
+    with store.open(session.id) as again:
+        assert again.append(user("a"), id="one") == first
+        again.append(user("b"), id="two")
+        assert texts(again) == ["a", "b"]
+
+
+def test_an_id_holds_for_a_whole_batch(store):
+    with store.create() as session:
+        first = session.append([user("a"), user("b")], id="both")
+        assert session.append([user("a"), user("b")], id="both") == first
+    with store.open(session.id) as again:
+        assert again.append([user("a"), user("b")], id="both") == first
+        assert texts(again) == ["a", "b"]
+
+
+def test_two_different_ids_are_two_entries(store):
+    session = store.create()
+    assert session.append(user("a"), id="one") != session.append(user("a"), id="two")
+    assert texts(session) == ["a", "a"]
+
+
+def test_an_id_that_waits_is_not_queued_twice(store):
+    session = store.create()
+    first = session.submit(user("a"), id="one")
+    second = session.submit(user("a"), id="one")
+    assert second.wait() == first.wait()
+    assert texts(session) == ["a"]
+
+
+def test_an_id_may_have_any_characters(store):
+    odd = 'quote " backslash \\ newline \n snowman ☃'
+    with store.create() as session:
+        first = session.append(user("a"), id=odd)
+    assert store.open(session.id).append(user("a"), id=odd) == first
+
+
+@pytest.mark.parametrize("wrong", ["", "x" * 1001, 7])
+def test_an_id_that_cannot_be_one_is_refused(store, wrong):
+    session = store.create()
+    with pytest.raises(holdfast.UsageError, match="1 to 1000"):
+        session.append(user("a"), id=wrong)
+    assert not store.path.exists()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [],
+        "text alone",
+        None,
+        holdfast.Message(role="robot", content=[]),
+        holdfast.Message(role="user", content="text"),  # type: ignore[arg-type]
+        holdfast.Message(role="user", content=["text"]),  # type: ignore[list-item]
+        holdfast.Meta({"seq": 1}),
+        Header(1, "id", "uid"),
+        Mark(state={}),
+        holdfast.user(["not a part"]),  # type: ignore[list-item]
+    ],
+)
+def test_what_cannot_be_stored_is_refused_and_changes_nothing(store, wrong):
+    session = store.create()
+    with pytest.raises(holdfast.UsageError):
+        session.append(wrong)
+    assert not store.path.exists()
+    session.append(user("fine"))
+    before = lines(session)
+    with pytest.raises(holdfast.UsageError):
+        session.append([user("good"), wrong])
+    assert lines(session) == before
+    assert session.append(user("next")).seq == session.state.seq
+
+
+def test_a_closed_session_takes_nothing_more_and_can_still_be_read(store):
+    session = store.create()
+    session.append(user("a"))
+    session.close()
+    session.close()
+    for call in (
+        lambda: session.append(user("b")),
+        lambda: session.submit(user("b")),
+        lambda: session.update(title="t"),
+        lambda: session.stream(),
+        lambda: session.checkpoint("s"),
+        lambda: session.rewind(None),
+        lambda: session.compact(),
+    ):
+        with pytest.raises(holdfast.UsageError, match="closed"):
+            call()
+    assert texts(session) == ["a"]
+    assert texts(store.open(session.id, "read")) == ["a"]
+
+
+def test_a_session_closed_before_its_first_entry_takes_nothing(store):
+    session = store.create()
+    session.close()
+    for call in (lambda: session.update(title="t"), lambda: session.stream()):
+        with pytest.raises(holdfast.UsageError, match="closed"):
+            call()
+    assert not store.path.exists()
+
+
+def test_a_read_only_session_takes_nothing(store):
+    with store.create() as session:
+        session.append(user("a"))
+    reader = store.open(session.id, "read")
+    assert reader.read_only
+    assert reader.trouble is None
+    for call in (
+        lambda: reader.append(user("b")),
+        lambda: reader.update(title="t"),
+        lambda: reader.stream(),
+        lambda: reader.on_entry(print),
+        lambda: reader.compact(),
+    ):
+        with pytest.raises(holdfast.UsageError, match="read-only"):
+            call()
+    reader.close()
+    assert texts(reader) == ["a"]
+
+
+def test_the_first_append_after_an_opening_says_who_writes(store):
+    with store.create() as session:
+        session.append(user("a"))
+    with store.open(session.id) as again:
+        before = lines(again)
+        again.append(user("b"))
+        again.append(user("c"))
+        new = lines(again)[len(before) :]
+    assert [b'"type":"writer"' in line for line in new] == [True, False, False]
+
+
+def test_opening_alone_writes_nothing(store):
+    with store.create() as session:
+        session.append(user("a"))
+    before = lines(session)
+    store.open(session.id).close()
+    assert lines(session) == before
+
+
+def test_many_threads_append_to_one_session(store):
+    session = store.create()
+    positions: list[int] = []
+
+    def work(name: int) -> None:
+        for number in range(25):
+            one = session.append(user(f"{name}:{number}"))
+            two = session.append([user(f"{name}:{number}a"), user(f"{name}:{number}b")])
+            positions.extend((one.seq, two.seq))
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(positions)) == 8 * 25 * 2
+    found = texts(session)
+    assert len(found) == 8 * 25 * 3
+    for name in range(8):
+        own = [text for text in found if text.startswith(f"{name}:")]
+        assert own == [f"{name}:{n}{part}" for n in range(25) for part in ("", "a", "b")]
+    for text in found:
+        if text.endswith("a"):
+            assert found[found.index(text) + 1] == text[:-1] + "b"
+    session.close()
+    assert texts(store.open(session.id, "read")) == found
+    assert store.verify(session.id).ok

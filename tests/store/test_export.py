@@ -1,0 +1,76 @@
+"""Exporting: the conversation as text, with what the disk did not take."""
+
+from __future__ import annotations
+
+import errno
+import json
+
+import pytest
+
+import holdfast
+from holdfast import ToolCall, assistant, user
+
+
+def test_json_is_one_object(store):
+    session = store.create(title="t")
+    session.append([user("a"), assistant([ToolCall(id="1", name="sh", arguments={"x": 1})])])
+    whole = json.loads(session.export())
+    assert whole["session"] == session.id
+    assert whole["meta"] == {"title": "t"}
+    assert whole["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "a"}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_call", "id": "1", "name": "sh", "arguments": {"x": 1}}],
+        },
+    ]
+
+
+def test_jsonl_is_a_message_a_line(store):
+    session = store.create()
+    session.append([user("a\u2028b"), user("c")])
+    lines = session.export("jsonl").split("\n")
+    assert lines[-1] == ""
+    assert [json.loads(line)["content"][0]["text"] for line in lines[:-1]] == ["a\u2028b", "c"]
+    assert store.open(session.id, "read").export("jsonl") == session.export("jsonl")
+
+
+def test_large_payloads_are_in_it(store):
+    session = store.create()
+    session.append(user("x" * 300_000))
+    assert json.loads(session.export())["messages"][0]["content"][0]["text"] == "x" * 300_000
+
+
+def test_an_unknown_format_is_refused(store):
+    with pytest.raises(holdfast.UsageError, match="jsonl"):
+        store.create().export("pdf")
+
+
+def exported(session):
+    return [
+        message["content"][0]["text"] for message in map(json.loads, session.export("jsonl").split())
+    ]
+
+
+def test_messages_that_wait_for_room_are_in_it(fragile, files):
+    session = fragile.create()
+    session.append(user("safe"))
+    with files.full_disk():
+        with pytest.raises(holdfast.DiskFull):
+            session.append(user("waiting"))
+        session.submit(user("submitted"))
+        assert exported(session) == ["safe", "waiting", "submitted"]
+
+
+@pytest.mark.parametrize("text", ["small", "x" * 300_000])
+def test_messages_that_could_not_be_written_are_in_it(fragile, files, eventually, text):
+    session = fragile.create()
+    session.append(user("safe"))
+    files.fail("sync", errno.EIO, name="journal", times=None)
+    tickets = [session.submit([user(text), holdfast.Meta({"n": 1})]), session.submit(user("two"))]
+    eventually(lambda: all(ticket.done for ticket in tickets))
+    with pytest.raises(holdfast.WriteFailed):
+        session.append(user("never accepted"))
+    assert exported(session) == ["safe", text, "two"]
+    session.close()
+    assert exported(session) == ["safe", text, "two"]

@@ -1,0 +1,203 @@
+"""Forks: the branch in a session of its own, whatever becomes of the first one."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+import holdfast
+from holdfast import Label, Turn, assistant, user
+from holdfast.journal.files import Files
+from holdfast.journal.reader import Journal
+
+LARGE = "large " * 60_000
+
+
+def texts(messages):
+    return [message.text for message in messages]
+
+
+def types(session):
+    with Journal(Files(), session.path) as journal:
+        return [record.type for record in journal.records()]
+
+
+@pytest.fixture
+def session(store):
+    session = store.create(title="t", model="m")
+    session.append([user("a"), assistant("b"), user("c")])
+    session.usage(input=10, output=1, cost_usd=1.0)
+    return session
+
+
+def test_a_fork_has_the_whole_branch(store, session):
+    fork = session.fork()
+    assert fork.id != session.id
+    assert fork.messages == session.messages
+    assert fork.meta == session.meta
+    assert not fork.read_only
+    fork.append(user("only here"))
+    session.append(user("only there"))
+    assert texts(fork.messages) == ["a", "b", "c", "only here"]
+    assert texts(session.messages) == ["a", "b", "c", "only there"]
+    fork.close()
+    with store.open(fork.id) as again:
+        assert again.recovery.clean
+        assert texts(again.messages) == ["a", "b", "c", "only here"]
+        again.append(user("more"))
+    assert store.verify(fork.id).ok
+    header = next(fork.follow(wait=False)).body
+    assert header.forked_from.session == session.id
+    assert header.forked_from.seq == 4
+
+
+def test_a_fork_at_an_earlier_entry(store, session):
+    first = session.append(user("d"))
+    session.append(user("e"))
+    fork = session.fork(first)
+    assert texts(fork.messages) == ["a", "b", "c", "d"]
+    again = session.fork(at=3)
+    assert texts(again.messages) == ["a", "b"]
+    for wrong in (0, 5, 999):
+        with pytest.raises(holdfast.UsageError, match="to fork at"):
+            session.fork(wrong)
+    assert store.verify(fork.id).ok
+
+
+def test_a_fork_of_another_branch_than_the_current_one(store, session):
+    tip = session.append(user("old tip"))
+    session.rewind(2)
+    session.append(user("new branch"))
+    assert texts(session.fork(tip).messages) == ["a", "b", "c", "old tip"]
+    assert texts(session.fork().messages) == ["a", "new branch"]
+
+
+def test_a_fork_of_a_read_only_session(store, session):
+    reader = store.open(session.id, "read")
+    assert reader.fork().messages == session.messages
+
+
+def test_a_fork_of_a_closed_session(store, session):
+    session.close()
+    assert texts(session.fork().messages) == ["a", "b", "c"]
+
+
+def test_there_is_nothing_to_fork_before_the_first_entry(store):
+    with pytest.raises(holdfast.UsageError, match="nothing to fork"):
+        store.create().fork()
+
+
+def test_what_was_submitted_is_in_the_fork(store, session):
+    session.submit(user("just submitted"))
+    assert texts(session.fork().messages)[-1] == "just submitted"
+
+
+def test_a_fork_outlives_its_parent(store, session):
+    session.append(user(LARGE))
+    fork = session.fork()
+    session.close()
+    store.delete(session.id)
+    for path in sorted(store.path.glob("trash/*/blobs/*")):
+        path.unlink()
+    fork.close()
+    assert texts(store.open(fork.id).messages) == ["a", "b", "c", LARGE]
+    assert store.verify(fork.id).ok
+
+
+def test_blobs_are_linked_not_copied(store, session):
+    large = session.append(user(LARGE))
+    session.append(user(LARGE + "not in the fork"))
+    fork = session.fork(large)
+    (blob,) = (fork.path / "blobs").iterdir()
+    assert blob.stat().st_nlink == 2
+    assert blob.samefile(session.path / "blobs" / blob.name)
+    assert fork.messages[-1].text == LARGE
+
+
+def test_a_fork_without_a_blob_that_is_gone(store, session):
+    session.append(user(LARGE))
+    for path in (session.path / "blobs").iterdir():
+        path.unlink()
+    fork = session.fork()
+    assert fork.messages[-1].content[0].blob is not None
+
+
+def test_blobs_are_copied_where_they_cannot_be_linked(fragile, files):
+    session = fragile.create()
+    session.append(user(LARGE))
+    files.fail("link", errno.EXDEV, times=None)
+    fork = session.fork()
+    assert fork.messages == [user(LARGE)]
+    (blob,) = (fork.path / "blobs").iterdir()
+    assert blob.stat().st_nlink == 1
+
+
+def test_usage_and_turns_stay_with_the_parent(store, session):
+    session.append([Turn("started"), user("d")])
+    session.event("viewer", 1)
+    fork = session.fork()
+    assert fork.totals.requests == 0
+    assert fork.totals.cost_usd == 0
+    assert fork.state.turn is None
+    assert not {"usage", "turn", "event", "writer"} & set(types(fork))
+    assert texts(fork.messages) == ["a", "b", "c", "d"]
+    assert fork.state.messages == 4
+
+
+def test_labels_go_with_the_entries_they_name(store, session):
+    session.append([Label("kept", 2), Label("gone", 4)])
+    fork = session.fork(at=3)
+    assert fork.state.labels == {"kept": 2}
+
+
+def test_a_branch_with_holes_keeps_its_checkpoint(store, session):
+    session.append([Turn("completed")])
+    session.checkpoint("so far", keep_last=1)
+    session.append(Turn("started"))
+    fork = session.fork()
+    assert texts(fork.context()) == ["so far", "c"]
+    session.append(user("d"))
+    session.append(Turn("completed"))
+    fork = session.fork()
+    assert texts(fork.context()) == ["so far", "c", "d"]
+    assert texts(fork.messages) == ["a", "b", "c", "d"]
+    fork.append(user("e"))
+    assert texts(fork.context()) == ["so far", "c", "d", "e"]
+    second = fork.fork()
+    second.close()
+    assert texts(store.open(second.id).context()) == ["so far", "c", "d", "e"]
+    assert store.verify(second.id).ok
+
+
+def test_a_fork_of_an_emptied_branch_is_empty(store, session):
+    session.clear()
+    fork = session.fork()
+    assert fork.messages == []
+    assert fork.meta == session.meta
+    fork.append(user("x"))
+    assert texts(fork.messages) == ["x"]
+
+
+def test_a_fork_of_a_damaged_session_leaves_the_damage_behind(store, session):
+    session.append(user("d"))
+    session.close()
+    path = session.path / "journal.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"role":"assistant"', b'"role";"assistant"'))
+    with store.open(session.id) as damaged:
+        assert texts(damaged.messages) == ["a", "c", "d"]
+        fork = damaged.fork()
+    assert texts(fork.messages) == ["a", "c", "d"]
+    fork.append(user("e"))
+    fork.close()
+    kinds = {problem.kind for problem in store.verify(fork.id).problems}
+    assert kinds <= {"unverified"}
+
+
+def test_a_fork_that_finds_no_room_leaves_nothing(fragile, files):
+    session = fragile.create()
+    session.append(user("a"))
+    with files.full_disk(), pytest.raises(holdfast.DiskFull):
+        session.fork()
+    assert [summary.id for summary in fragile.list()] == [session.id]
+    assert session.fork().messages == [user("a")]

@@ -1,0 +1,161 @@
+"""Listeners: after durability, in order, outside locks."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import threading
+
+import pytest
+
+import holdfast
+from holdfast import user
+
+
+def recorded(session):
+    heard: list[holdfast.Entry] = []
+    stop = session.on_entry(heard.append)
+    return heard, stop
+
+
+def heard_texts(heard):
+    return [entry.body.text for entry in heard if isinstance(entry.body, holdfast.Message)]
+
+
+def test_a_listener_hears_entries_after_they_are_durable(store):
+    session = store.create()
+    on_disk: list[bool] = []
+
+    def callback(entry: holdfast.Entry) -> None:
+        data = (session.path / "journal.jsonl").read_bytes()
+        on_disk.append(data[entry.offset :].startswith(entry.line + b"\n"))
+
+    session.on_entry(callback)
+    session.append(user("a"))
+    session.append([user("b"), user("c")])
+    assert len(on_disk) == 4  # the header is an entry too
+    assert all(on_disk)
+
+
+def test_a_listener_is_not_told_what_did_not_become_durable(fragile, files):
+    session = fragile.create()
+    session.append(user("a"))
+    heard, _ = recorded(session)
+    files.fail("sync", errno.EIO, name="journal", times=None)
+    with pytest.raises(holdfast.WriteFailed):
+        session.append(user("lost"))
+    assert heard == []
+
+
+def test_a_listener_is_not_told_before_the_sync(fragile, files):
+    session = fragile.create()
+    session.append(user("a"))
+    heard, _ = recorded(session)
+    at_sync: list[int] = []
+    files.on("sync", lambda: at_sync.append(len(heard)), name="journal.jsonl")
+    session.append(user("b"))
+    assert at_sync == [0]
+    assert heard_texts(heard) == ["b"]
+
+
+def test_a_listener_finds_the_entry_in_the_session(store):
+    session = store.create()
+    session.append(user("a"))
+    seen: list[list[str]] = []
+    session.on_entry(lambda _: seen.append([message.text for message in session.messages]))
+    session.append(user("b"))
+    assert seen == [["a", "b"]]
+
+
+def test_listeners_hear_entries_in_order_from_many_threads(store):
+    session = store.create()
+    session.append(user("first"))
+    heard, _ = recorded(session)
+    threads = [
+        threading.Thread(target=lambda: [session.append(user("x")) for _ in range(20)])
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    session.close()
+    numbers = [entry.seq for entry in heard]
+    assert numbers == sorted(set(numbers))
+    assert len(numbers) == 120
+
+
+def test_what_was_submitted_is_heard_too(store, eventually):
+    session = store.create()
+    heard, _ = recorded(session)
+    session.submit(user("a"))
+    eventually(lambda: heard_texts(heard) == ["a"])
+
+
+def test_a_listener_may_append(store):
+    session = store.create()
+    session.append(user("begin"))
+
+    def callback(entry: holdfast.Entry) -> None:
+        if isinstance(entry.body, holdfast.Message) and len(entry.body.text) < 4:
+            session.append(user(entry.body.text + "x"))
+
+    heard, _ = recorded(session)
+    session.on_entry(callback)
+    session.append(user("x"))
+    assert heard_texts(heard) == ["x", "xx", "xxx", "xxxx"]
+    assert [message.text for message in session.messages] == ["begin", "x", "xx", "xxx", "xxxx"]
+
+
+def test_no_lock_is_held_while_a_listener_runs(store):
+    session = store.create()
+    session.append(user("a"))
+    other_got_through: list[bool] = []
+
+    def callback(entry: holdfast.Entry) -> None:
+        if isinstance(entry.body, holdfast.Message) and entry.body.text == "b":
+            other = threading.Thread(target=lambda: session.append(user("from another thread")))
+            other.start()
+            other.join(30)
+            other_got_through.append(not other.is_alive())
+
+    session.on_entry(callback)
+    session.append(user("b"))
+    assert other_got_through == [True]
+
+
+def test_a_raising_listener_is_logged_and_disturbs_nobody(store, caplog):
+    session = store.create()
+    session.append(user("a"))
+
+    def callback(entry: holdfast.Entry) -> None:
+        raise RuntimeError("listener's own fault")
+
+    session.on_entry(callback)
+    heard, _ = recorded(session)
+    with caplog.at_level(logging.ERROR, logger="holdfast"):
+        session.append(user("b"))
+    assert heard_texts(heard) == ["b"]
+    assert "listener's own fault" in caplog.text
+    session.append(user("c"))
+    assert heard_texts(heard) == ["b", "c"]
+
+
+def test_a_listener_that_was_ended_hears_nothing_more(store):
+    session = store.create()
+    heard, stop = recorded(session)
+    session.append(user("a"))
+    stop()
+    stop()
+    session.append(user("b"))
+    assert heard_texts(heard) == ["a"]
+
+
+def test_listeners_hear_what_close_writes(store):
+    session = store.create()
+    heard, _ = recorded(session)
+    session.append(user("a"))
+    stream = session.stream()
+    stream.write("half")
+    session.close()
+    assert heard_texts(heard) == ["a", "half"]

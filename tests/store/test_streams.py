@@ -1,0 +1,449 @@
+"""Streams while they run: on disk before anybody sees them, one message when they end."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+
+import pytest
+
+import holdfast
+from holdfast import Text, Thinking, ToolCall, ToolResult, user
+from holdfast.journal.files import Files
+from holdfast.journal.live import read_live
+
+
+def live_text(session):
+    return "".join(event.text for event in read_live(Files(), session.path).events)
+
+
+def live_size(session):
+    return (session.path / "live.jsonl").stat().st_size
+
+
+def test_a_finished_stream_is_one_message(store):
+    session = store.create()
+    session.append(user("a"))
+    with session.stream(model="m") as live:
+        live.write("Looking at ")
+        live.write("the log")
+        position = live.finish(stop="end", request="r1")
+    message = session.messages[-1]
+    assert message == holdfast.Message(
+        role="assistant",
+        content=[Text(text="Looking at the log")],
+        model="m",
+        stop="end",
+        stream=live.name,
+        request="r1",
+    )
+    assert session.state.head == position.seq
+    assert live_size(session) == 0
+
+
+def test_text_is_in_the_live_file_without_any_further_call(store, eventually):
+    session = store.create()
+    session.append(user("a"))
+    live = session.stream()
+    live.write("one ")
+    live.write("two ")
+    live.write("three")
+    eventually(lambda: live_text(session) == "one two three")
+    assert session.messages == [user("a")]
+    live.finish()
+
+
+def test_the_first_text_is_in_the_live_file_at_once(store):
+    session = store.create()
+    session.append(user("a"))
+    live = session.stream()
+    live.write("now")
+    assert live_text(session) == "now"
+    live.finish()
+
+
+def test_live_text_is_synced_by_itself(fragile, files, eventually):
+    session = fragile.create()
+    session.append(user("a"))
+    live = session.stream()
+    live.write("text")
+    assert files.count("sync", "live.jsonl") == 0
+    eventually(lambda: files.count("sync", "live.jsonl") == 1)
+    live.write("more")
+    eventually(lambda: files.count("sync", "live.jsonl") == 2)
+    live.finish()
+
+
+def test_a_stream_may_be_the_very_first_thing(store):
+    session = store.create(title="t")
+    with session.stream() as live:
+        live.write("hello")
+        assert live_text(session) == "hello"
+    assert [message.text for message in session.messages] == ["hello"]
+    assert store.open(session.id, "read").meta == {"title": "t"}
+
+
+def test_a_block_that_ends_without_finish_is_finished(store):
+    session = store.create()
+    with session.stream() as live:
+        live.write("all of it")
+    assert session.messages[-1].stop == "end"
+    with session.stream() as live:
+        live.write("own end")
+        live.finish("length")
+    assert session.messages[-1].stop == "length"
+
+
+def test_an_exception_in_the_block_keeps_the_text_as_interrupted(store):
+    session = store.create()
+    with pytest.raises(KeyError), session.stream() as live:
+        live.write("half a sent")
+        raise KeyError
+    assert session.messages[-1].text == "half a sent"
+    assert session.messages[-1].stop == "interrupted"
+    assert live_size(session) == 0
+
+
+def test_streams_work_with_async_with(store):
+    async def main() -> None:
+        async with store.create() as session:
+            async with session.stream() as live:
+                live.write("one")
+            with pytest.raises(KeyError):
+                async with session.stream() as live:
+                    live.write("two")
+                    raise KeyError
+            async with session.stream() as live:
+                live.write("three")
+                await live.submit("length")
+            assert [(m.text, m.stop) for m in session.messages] == [
+                ("one", "end"),
+                ("two", "interrupted"),
+                ("three", "length"),
+            ]
+
+    asyncio.run(main())
+
+
+def test_a_stream_is_finished_with_exact_content(store):
+    session = store.create()
+    content = [
+        Thinking(text="hm", signature="opaque"),
+        Text(text="run it"),
+        ToolCall(id="c1", name="sh", arguments={"cmd": "ls"}),
+    ]
+    live = session.stream(model="m")
+    live.write("hm", kind="thinking")
+    live.write("run it")
+    live.write('{"cmd": "ls"}', kind="tool_call", call_id="c1", name="sh")
+    live.finish("tool_use", content)
+    assert session.messages[-1].content == content
+    assert session.messages[-1].stream == live.name
+
+
+def test_what_was_written_makes_the_parts(store):
+    session = store.create()
+    live = session.stream()
+    live.write("let me ", kind="thinking")
+    live.write("think", kind="thinking")
+    live.write("Two calls: ")
+    live.write('{"a":', kind="tool_call", call_id="c1", name="first")
+    live.write('{"b": [', kind="tool_call", call_id="c2", name="second")
+    live.write("1}", kind="tool_call", call_id="c1", name="first")
+    live.finish()
+    assert session.messages[-1].content == [
+        Thinking(text="let me think"),
+        Text(text="Two calls: "),
+        ToolCall(id="c1", name="first", arguments={"a": 1}),
+        ToolCall(id="c2", name="second", arguments=None, partial='{"b": ['),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stop", "outcome"),
+    [("end", "completed"), ("interrupted", "unknown"), ("failed", "failed")],
+)
+def test_a_tool_stream_becomes_a_tool_result(store, stop, outcome):
+    session = store.create()
+    live = session.stream(call_id="c1", name="sh")
+    live.write("line 1\n")
+    live.write("line 2\n")
+    live.finish(stop)
+    assert session.messages[-1].role == "tool"
+    assert session.messages[-1].content == [
+        ToolResult(call_id="c1", content=[Text(text="line 1\nline 2\n")], outcome=outcome)
+    ]
+
+
+def test_two_streams_of_which_one_finishes(store, eventually):
+    session = store.create()
+    session.append(user("a"))
+    first, second = session.stream(), session.stream(call_id="c1")
+    first.write("first")
+    second.write("second")
+    first.finish()
+    eventually(lambda: "second" in live_text(session))
+    second.finish()
+    assert live_size(session) == 0
+    assert [message.stream for message in session.messages[1:]] == [first.name, second.name]
+
+
+def test_a_stream_that_another_one_outlives_leaves_nothing_to_do(store, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("holdfast.store.streams.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("holdfast.journal.pump.Pump.wake", lambda _: None)
+    session = store.create()
+    session.append(user("a"))
+    first, second = session.stream(), session.stream()
+    second.write("b")
+    first.write("a")  # waits for the next write
+    first.finish()
+    streams = session._recorder.streams
+    now[0] += 10
+    assert streams.work() is None or streams.work() > 0  # else the background would spin
+    second.finish()
+
+
+def test_writing_to_a_finished_stream_is_refused(store):
+    session = store.create()
+    live = session.stream()
+    live.write("a")
+    live.finish()
+    with pytest.raises(holdfast.UsageError, match="finished"):
+        live.write("b")
+    with pytest.raises(holdfast.UsageError, match="finished"):
+        live.finish()
+
+
+@pytest.mark.parametrize(("text", "kind"), [("a", "song"), (b"a", "text"), (None, None)])
+def test_a_stream_takes_text_of_known_kinds_only(store, text, kind):
+    session = store.create()
+    with session.stream() as live, pytest.raises(holdfast.UsageError, match="kind"):
+        live.write(text, kind=kind)
+
+
+def test_a_finish_that_cannot_be_stored_can_be_repeated(store):
+    session = store.create()
+    live = session.stream()
+    live.write("kept")
+    with pytest.raises(holdfast.UsageError):
+        live.finish(content=["not a part"])
+    live.finish()
+    assert session.messages[-1].text == "kept"
+
+
+def test_closing_keeps_running_streams_as_interrupted(store):
+    session = store.create()
+    session.append(user("a"))
+    text, tool, finished = session.stream(), session.stream(call_id="c1"), session.stream()
+    text.write("half")
+    tool.write("output")
+    finished.write("whole")
+    finished.submit()
+    session.close()
+    assert live_size(session) == 0
+    with store.open(session.id) as again:
+        assert again.recovery.clean
+        assert {(m.role, m.stop) for m in again.messages[1:]} == {
+            ("assistant", "interrupted"),
+            ("assistant", "end"),
+            ("tool", None),
+        }
+    for stream in (text, tool):
+        with pytest.raises(holdfast.UsageError):
+            stream.write("more")
+
+
+def test_a_stream_begun_while_the_session_closed_takes_nothing(store):
+    session = store.create()
+    session.append(user("a"))
+    live = session._recorder.streams.begin(session.stream()._first)
+    session.close()
+    with pytest.raises(holdfast.UsageError):
+        live.write("late")
+
+
+def test_finishing_from_two_threads_makes_one_message(store):
+    for _ in range(20):
+        session = store.create()
+        live = session.stream()
+        live.write("once")
+        barrier = threading.Barrier(2)
+
+        def finish(live=live, barrier=barrier):
+            barrier.wait()
+            try:
+                live.finish()
+            except holdfast.UsageError:
+                return
+
+        threads = [threading.Thread(target=finish) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(session.messages) == 1
+        session.close()
+
+
+def test_many_threads_stream_at_once(store):
+    session = store.create()
+
+    def work(name: int) -> None:
+        with session.stream() as live:
+            for number in range(30):
+                live.write(f"{name}:{number} ")
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(message.text for message in session.messages) == [
+        "".join(f"{name}:{number} " for number in range(30)) for name in range(6)
+    ]
+    assert live_size(session) == 0
+
+
+def test_a_full_disk_loses_nothing_once_the_stream_is_finished(fragile, files):
+    session = fragile.create()
+    session.append(user("a"))
+    live = session.stream()
+    files.fail("write", errno.ENOSPC, name="live.jsonl", times=None)
+    live.write("one ")
+    live.write("two")
+    assert live_size(session) == 0
+    files.heal()
+    live.finish()
+    assert session.messages[-1].text == "one two"
+
+
+def test_text_that_found_no_room_is_written_later(fragile, files, eventually):
+    session = fragile.create()
+    session.append(user("a"))
+    live = session.stream()
+    files.fail("write", errno.ENOSPC, name="live.jsonl", times=1)
+    live.write("one ")
+    assert live_text(session) == ""
+    live.write("two")
+    eventually(lambda: live_text(session) == "one two")
+    live.finish()
+
+
+def test_a_stream_on_a_full_disk_in_a_new_session(fragile, files, eventually):
+    session = fragile.create()
+    with files.full_disk():
+        live = session.stream()
+        live.write("patience")
+        assert isinstance(session.trouble, holdfast.DiskFull)
+        ticket = live.submit()
+        with pytest.raises(holdfast.DiskFull):
+            ticket.wait()
+    eventually(lambda: ticket.done)
+    assert session.messages[-1].text == "patience"
+
+
+def test_the_live_file_is_rewritten_above_its_limit(store, monkeypatch):
+    monkeypatch.setattr("holdfast.store.streams.LARGEST_LIVE_BYTES", 4000)
+    monkeypatch.setattr("holdfast.store.streams._WRITE_WITHIN_SECONDS", 0)
+    session = store.create()
+    done, running = session.stream(), session.stream()
+    running.write("running ")
+    done.write("x" * 3000)
+    done.finish()
+    before = (session.path / "live.jsonl").stat().st_ino
+    running.write("y" * 2000)
+    assert (session.path / "live.jsonl").stat().st_ino != before
+    assert live_text(session) == "running " + "y" * 2000
+    running.write("!")
+    assert live_text(session) == "running " + "y" * 2000 + "!"
+    running.finish()
+    assert live_size(session) == 0
+
+
+def test_a_rewrite_that_fails_leaves_the_old_file(fragile, files, monkeypatch):
+    monkeypatch.setattr("holdfast.store.streams.LARGEST_LIVE_BYTES", 1000)
+    monkeypatch.setattr("holdfast.store.streams._WRITE_WITHIN_SECONDS", 0)
+    session = fragile.create()
+    session.append(user("a"))
+    live = session.stream()
+    live.write("begin ")
+    files.fail("write", errno.ENOSPC, name=".live.jsonl.", times=None)
+    live.write("x" * 2000)
+    assert live_text(session) == "begin " + "x" * 2000
+    live.finish()
+
+
+def test_a_finished_stream_that_is_not_durable_yet_survives_a_rewrite(fragile, files, monkeypatch):
+    monkeypatch.setattr("holdfast.store.streams.LARGEST_LIVE_BYTES", 3000)
+    monkeypatch.setattr("holdfast.store.streams._WRITE_WITHIN_SECONDS", 0)
+    session = fragile.create()
+    session.append(user("a"))
+    waiting, running = session.stream(), session.stream()
+    waiting.write("shown already. ")
+    files.fail("write", errno.ENOSPC, name="journal", times=None)
+    with pytest.raises(holdfast.DiskFull):
+        waiting.finish()
+    running.write("x" * 4000)
+    assert "shown already. " in live_text(session)
+    files.heal()
+    running.finish()
+    assert live_size(session) == 0
+
+
+def test_a_stream_stays_in_the_live_file_until_its_own_entry_is_durable(fragile, files, eventually):
+    session = fragile.create()
+    session.append(user("a"))
+    first, second = session.stream(), session.stream()
+    first.write("first")
+    second.write("second")
+    eventually(lambda: "second" in live_text(session))
+    ticket = first.submit()
+    eventually(lambda: ticket.done)
+    files.fail("write", errno.ENOSPC, name="journal", times=None)
+    with pytest.raises(holdfast.DiskFull):
+        second.finish()
+    session._recorder._deliver()
+    assert "second" in live_text(session)
+    files.heal()
+    eventually(lambda: live_size(session) == 0)
+
+
+def test_a_failed_sync_of_the_live_file_moves_everything_to_a_new_one(fragile, files, eventually):
+    session = fragile.create()
+    session.append(user("a"))
+    live = session.stream()
+    files.fail("sync", errno.EIO, name="live.jsonl")
+    live.write("one ")
+    before = (session.path / "live.jsonl").stat().st_ino
+    eventually(lambda: (session.path / "live.jsonl").stat().st_ino != before)
+    live.write("two")
+    eventually(lambda: live_text(session) == "one two")
+    live.finish()
+    assert session.messages[-1].text == "one two"
+
+
+def test_a_live_file_that_cannot_be_emptied_brings_nothing_back(fragile, files):
+    session = fragile.create()
+    session.append(user("a"))
+    files.fail("truncate", errno.EIO, name="live.jsonl", times=None)
+    with session.stream() as live:
+        live.write("once")
+    files.heal()
+    assert live_size(session) > 0
+    session.close()
+    with fragile.open(session.id) as again:
+        assert [message.text for message in again.messages] == ["a", "once"]
+        assert live_size(again) == 0
+
+
+def test_one_huge_stream_is_not_rewritten_with_every_piece(store, monkeypatch):
+    monkeypatch.setattr("holdfast.store.streams.LARGEST_LIVE_BYTES", 1000)
+    monkeypatch.setattr("holdfast.store.streams._WRITE_WITHIN_SECONDS", 0)
+    session = store.create()
+    with session.stream(call_id="c1") as live:
+        for _ in range(100):
+            live.write("x" * 200)
+        assert read_live(Files(), session.path).generation < 10
+        assert live_text(session) == "x" * 20_000

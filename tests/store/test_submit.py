@@ -1,0 +1,254 @@
+"""Tickets: waiting, awaiting, giving up, and failures that nobody waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+
+import pytest
+
+import holdfast
+from holdfast import user
+
+
+def texts(session):
+    return [message.text for message in session.messages]
+
+
+def test_a_ticket_is_waited_for(store):
+    session = store.create()
+    tickets = [session.submit(user(str(number))) for number in range(100)]
+    positions = [ticket.wait() for ticket in tickets]
+    assert all(ticket.done for ticket in tickets)
+    assert [position.seq for position in positions] == sorted(p.seq for p in positions)
+    assert texts(session) == [str(number) for number in range(100)]
+    assert tickets[0].wait() == tickets[0].position
+
+
+def test_what_was_submitted_is_written_though_nobody_waits(store, eventually):
+    session = store.create()
+    ticket = session.submit(user("a"))
+    eventually(lambda: ticket.done)
+    assert texts(session) == ["a"]
+
+
+def test_close_writes_what_was_submitted(store):
+    with store.create() as session:
+        for number in range(50):
+            session.submit(user(str(number)))
+    assert len(store.open(session.id, "read").messages) == 50
+
+
+def test_a_ticket_is_awaited_in_a_session_used_with_async_with(store):
+    async def main() -> holdfast.Session:
+        async with store.create() as session:
+            first = await session.submit(user("a"))
+            second = await session.submit([user("b"), user("c")])
+            assert first.seq < second.seq
+            both = await asyncio.gather(*(session.submit(user(str(n))) for n in range(20)))
+            assert len({position.seq for position in both}) == 20
+            done = session.submit(user("z"))
+            assert await done == await done
+        return session
+
+    session = asyncio.run(main())
+    with pytest.raises(holdfast.UsageError, match="closed"):
+        session.append(user("late"))
+    assert texts(session)[:3] == ["a", "b", "c"]
+    assert len(texts(session)) == 24
+
+
+def test_awaiting_does_not_block_the_loop(fragile, files):
+    async def main() -> list[str]:
+        async with fragile.create() as session:
+            await session.submit(user("first"))
+            gate, order = threading.Event(), []
+            files.on("sync", lambda: gate.wait(30) and None, name="journal.jsonl")
+            ticket = session.submit(user("slow"))
+
+            async def other() -> None:
+                order.append("other")
+                gate.set()
+
+            async def waiter() -> None:
+                await ticket
+                order.append("durable")
+
+            await asyncio.gather(waiter(), other())
+            return order
+
+    assert asyncio.run(main()) == ["other", "durable"]
+
+
+def test_a_cancelled_await_does_not_withdraw_the_entry(fragile, files):
+    async def main() -> holdfast.Session:
+        session = fragile.create()
+        await session.submit(user("first"))
+        gate = threading.Event()
+        files.on("sync", lambda: gate.wait(30) and None, name="journal.jsonl")
+        ticket = session.submit(user("kept"))
+
+        async def wait() -> None:
+            await ticket
+
+        task = asyncio.create_task(wait())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not ticket.done
+        gate.set()
+        await ticket
+        return session
+
+    session = asyncio.run(main())
+    assert texts(session) == ["first", "kept"]
+
+
+def test_a_wait_that_times_out_does_not_withdraw_the_entry(fragile, files, eventually):
+    session = fragile.create()
+    session.append(user("first"))
+    gate = threading.Event()
+    blocked = files.on("sync", lambda: gate.wait(30) and None, name="journal.jsonl")
+    ticket = session.submit(user("kept"))
+    eventually(lambda: blocked.hits)
+    with pytest.raises(TimeoutError):
+        ticket.wait(timeout_seconds=0)
+    gate.set()
+    ticket.wait()
+    assert texts(session) == ["first", "kept"]
+
+
+def test_a_loop_that_is_gone_does_not_disturb_the_writer(fragile, files, eventually):
+    session = fragile.create()
+    session.append(user("first"))
+    gate = threading.Event()
+    files.on("sync", lambda: gate.wait(30) and None, name="journal.jsonl")
+    ticket = session.submit(user("kept"))
+
+    async def main() -> None:
+        async def wait() -> None:
+            await ticket
+
+        task = asyncio.create_task(wait())
+        await asyncio.sleep(0)
+        task.cancel()
+
+    asyncio.run(main())
+    gate.set()
+    eventually(lambda: ticket.done)
+    assert texts(session) == ["first", "kept"]
+
+
+def broken(files):
+    """Break the journal for good: neither it nor a new file beside it can be synced."""
+    files.fail("sync", errno.EIO, name="journal", times=None)
+
+
+def test_a_failed_ticket_that_nobody_awaited_is_raised_by_the_next_call(
+    fragile, files, eventually
+):
+    session = fragile.create()
+    first = session.append(user("safe"))
+    broken(files)
+    ticket = session.submit(user("lost"))
+    eventually(lambda: ticket.done)
+    with pytest.raises(holdfast.WriteFailed) as caught:
+        session.append(user("next"))
+    assert caught.value.last_durable == first.seq
+    assert session.trouble is ticket.error
+    with pytest.raises(holdfast.WriteFailed):
+        session.append(user("still broken"))
+    session.close()  # it was told
+    assert texts(session) == ["safe"]
+
+
+def test_a_failed_ticket_that_nobody_awaited_is_raised_by_close(fragile, files, eventually):
+    session = fragile.create()
+    session.append(user("safe"))
+    broken(files)
+    ticket = session.submit(user("lost"))
+    eventually(lambda: ticket.done)
+    with pytest.raises(holdfast.WriteFailed):
+        session.close()
+    session.close()
+    files.heal()
+    again = fragile.open(session.id)  # the lock was let go
+    assert texts(again)[0] == "safe"
+
+
+def test_a_failure_met_while_closing_is_raised_and_the_lock_let_go(fragile, files):
+    session = fragile.create()
+    session.append(user("safe"))
+    broken(files)
+    session.submit(user("lost"))
+    with pytest.raises(holdfast.WriteFailed):
+        session.close()
+    files.heal()
+    again = fragile.open(session.id)
+    assert texts(again)[0] == "safe"
+
+
+def test_a_failed_ticket_that_was_awaited_is_not_raised_again_by_close(fragile, files):
+    session = fragile.create()
+    session.append(user("safe"))
+    broken(files)
+    ticket = session.submit(user("lost"))
+    with pytest.raises(holdfast.WriteFailed):
+        ticket.wait()
+    session.close()
+    assert texts(session) == ["safe"]
+
+
+def test_what_never_became_durable_is_in_no_state(fragile, files, eventually):
+    session = fragile.create()
+    session.append(user("safe"))
+    before = session.state
+    broken(files)
+    ticket = session.submit([user("lost"), holdfast.Meta({"title": "lost"})])
+    eventually(lambda: ticket.done)
+    assert session.state == before
+    assert texts(session) == ["safe"]
+    assert "title" not in session.meta
+    with pytest.raises(holdfast.WriteFailed):
+        session.close()
+
+
+def test_what_is_accepted_while_closing_is_written(store):
+    session = store.create()
+    session.append(user("first"))
+    late = []
+
+    def callback(entry: holdfast.Entry) -> None:
+        if isinstance(entry.body, holdfast.Message) and entry.body.text == "last":
+            late.append(session.submit(user("submitted by a listener")))
+
+    session.on_entry(callback)
+    session.submit(user("last"))
+    session.close()
+    assert [ticket.done for ticket in late] == [True]
+    assert texts(store.open(session.id, "read")) == ["first", "last", "submitted by a listener"]
+
+
+def test_closed_sessions_keep_no_files_open(store):
+    import os  # noqa: PLC0415
+
+    def descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    sessions = []
+    for _ in range(3):
+        with store.create() as session:
+            session.append(user("a"))
+        sessions.append(session)
+    before = descriptors()
+    for _ in range(10):
+        with store.create() as session:
+            session.append(user("a"))
+        with store.open(session.id) as again:
+            again.append(user("b"))
+        with store.open(session.id, "read") as reader:
+            assert texts(reader) == ["a", "b"]
+        sessions += [session, again, reader]
+    assert descriptors() == before

@@ -1,0 +1,124 @@
+"""The error tree: its shape, what its members carry, and what they tell a person."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from pathlib import Path
+
+import pytest
+
+from holdfast import errors
+from holdfast.errors import (
+    BadStatus,
+    ConnectFailed,
+    DamagedJournal,
+    DiskFull,
+    EmptyReply,
+    FormatTooNew,
+    HoldfastError,
+    ImportRejected,
+    ProviderError,
+    SessionExists,
+    SessionLocked,
+    SessionNotFound,
+    StorageError,
+    TimedOut,
+    UsageError,
+    WriteFailed,
+)
+from holdfast.model.holder import Holder
+
+SAMPLES = [
+    (UsageError("no"), 2),
+    (StorageError("no"), 1),
+    (SessionNotFound("no"), 1),
+    (SessionExists("no"), 1),
+    (SessionLocked("20261115-194012-k3v9q2ab", Holder(4711, "tower", "2026-11-15")), 75),
+    (WriteFailed("The disk is gone", 7), 74),
+    (DiskFull("/x/journal.jsonl", (4, 5)), 75),
+    (DamagedJournal(Path("/x/journal.jsonl"), 12, "empty"), 65),
+    (FormatTooNew("format 2", 1), 65),
+    (ImportRejected("a.json", 3, "it is not JSON"), 65),
+    (ProviderError("no", retryable=True), 1),
+    (ConnectFailed("no", retryable=True), 1),
+    (TimedOut("no", retryable=True), 1),
+    (BadStatus("no", retryable=False), 1),
+    (EmptyReply("no", retryable=True), 1),
+]
+
+
+def test_every_error_is_in_the_drawing_and_every_name_of_the_drawing_exists():
+    classes = {
+        name
+        for name, value in vars(errors).items()
+        if inspect.isclass(value) and issubclass(value, Exception)
+    }
+    drawing = (errors.__doc__ or "").partition("\n\nA message")[0]
+    drawn = {name for name in classes if name in drawing.replace("(", " ").split()}
+    assert drawn == classes
+    assert classes == {type(error).__name__ for error, _ in SAMPLES} | {"HoldfastError"}
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), SAMPLES, ids=[type(error).__name__ for error, _ in SAMPLES]
+)
+def test_every_error_can_be_caught_at_the_root_and_has_its_exit_code(error, code):
+    assert isinstance(error, HoldfastError)
+    assert error.exit_code == code
+    assert str(error)
+
+
+def test_storage_errors_share_a_parent():
+    storage = [SessionNotFound, SessionExists, SessionLocked, WriteFailed, DiskFull]
+    storage += [DamagedJournal, FormatTooNew]
+    assert all(issubclass(kind, StorageError) for kind in storage)
+    assert not issubclass(UsageError, StorageError)
+    assert not issubclass(ImportRejected, StorageError)
+
+
+def test_locked_says_who_and_what_to_do():
+    error = SessionLocked("the-session", Holder(4711, "tower", "2026-11-15T19:40:12.001Z"))
+    assert error.holder.pid == 4711
+    assert error.session == "the-session"
+    assert "process 4711 on tower since 2026-11-15T19:40:12.001Z" in str(error)
+    assert "mode='read'" in str(error)
+
+
+def test_an_unknown_holder_is_another_process():
+    assert "another process" in str(SessionLocked("the-session", Holder()))
+
+
+def test_write_failed_says_what_is_safe():
+    assert "everything up to entry 7 is safe" in str(WriteFailed("Gone", 7))
+    assert WriteFailed("Gone", 7).last_durable == 7
+    assert "nothing was saved yet" in str(WriteFailed("Gone", None))
+
+
+def test_disk_full_counts_what_waits():
+    assert "1 entry waits" in str(DiskFull("j", (3,)))
+    error = DiskFull("j", (3, 4))
+    assert "2 entries wait" in str(error)
+    assert error.pending == (3, 4)
+
+
+def test_damage_and_format_carry_what_a_program_branches_on():
+    damaged = DamagedJournal("j", 5, "empty")
+    assert (damaged.path, damaged.offset, damaged.kind) == ("j", 5, "empty")
+    newer = FormatTooNew("format 9", 1)
+    assert (newer.found, newer.supported) == ("format 9", 1)
+    rejected = ImportRejected("a.json", 3, "why")
+    assert (rejected.source, rejected.line, rejected.reason) == ("a.json", 3, "why")
+    assert "a.json:3" in str(rejected)
+    assert str(ImportRejected("a.json", None, "why")) == "a.json was not imported: why."
+    assert ConnectFailed("x", retryable=True).retryable is True
+
+
+@pytest.mark.parametrize(
+    "error", [error for error, _ in SAMPLES], ids=[type(error).__name__ for error, _ in SAMPLES]
+)
+def test_an_error_crosses_a_process_boundary(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert vars(again) == vars(error)
