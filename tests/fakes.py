@@ -166,7 +166,7 @@ class FakeFiles(Files):
             self.calls.append((method, name))
             fault = next((each for each in self.faults if each.takes(method, name)), None)
             if fault is None and self.full and method in _NEEDS_ROOM:
-                if method == "write" and 0 < self.room_bytes:
+                if method == "write" and self.room_bytes > 0:
                     kept, self.room_bytes = self.room_bytes, max(0, self.room_bytes - len(args[1]))
                     return os.write(target, args[1][:kept])
                 if method != "open_append" or kwargs.get("create"):

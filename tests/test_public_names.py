@@ -11,10 +11,10 @@ import pytest
 import holdfast
 
 NAMES = """
-    Approval BadStatus Checkpoint Compaction ConnectFailed Custom DamagedJournal DiskFull EmptyReply
-    Entry Event File FormatTooNew Head Holder HoldfastError Image ImportRejected Label LocalStore
+    Approval BadStatus Checkpoint Compaction ConnectFailed Custom Damage DamagedJournal DiskFull EmptyReply
+    Entry Event File Follower FormatTooNew Head Hit Holder HoldfastError Image ImportRejected Label LocalStore
     Message Meta Opaque Position Problem ProviderError Queued Recovery Report Session SessionExists
-    SessionLocked SessionNotFound State StorageError Stream Summary Text Thinking Ticket TimedOut
+    SessionLocked SessionNotFound SetAside State StorageError Stream Summary Text Thinking Ticket TimedOut
     Tool ToolCall ToolResult Totals Turn Usage UsageError WriteFailed __version__ assistant
     open_store system tool_result user
 """.split()  # noqa: SIM905  a list of names reads best as a list of names
@@ -53,14 +53,14 @@ def test_every_public_method_and_property_is_documented_and_annotated(owner):
 
 STORE = {
     "create": "workspace= session_id= **meta",
-    "open": "wanted mode=",
+    "open": "id mode=",
     "session": "key mode= **meta",
     "list": "workspace= project= limit= since= until= progress=",
     "search": "text limit=",
-    "delete": "wanted",
-    "restore": "wanted",
+    "delete": "id",
+    "restore": "id",
     "cleanup": "older_than",
-    "verify": "wanted progress=",
+    "verify": "id progress=",
     "close": "",
 }
 SESSION = {

@@ -34,6 +34,8 @@ from holdfast.errors import (
     WriteFailed,
 )
 from holdfast.journal.files import Files
+from holdfast.journal.reader import Damage
+from holdfast.journal.repair import SetAside
 from holdfast.journal.ticket import Ticket
 from holdfast.model.entry import (
     Approval,
@@ -67,8 +69,10 @@ from holdfast.model.message import (
 )
 from holdfast.model.state import State, Totals
 from holdfast.store.contract import Compaction, Problem, Recovery, Report, Summary
+from holdfast.store.follower import Follower
 from holdfast.store.home import default_home
 from holdfast.store.local import LocalStore
+from holdfast.store.search import Hit
 from holdfast.store.session import Session
 from holdfast.store.streams import Stream
 from holdfast.version import __version__
@@ -80,14 +84,17 @@ __all__ = [
     "Compaction",
     "ConnectFailed",
     "Custom",
+    "Damage",
     "DamagedJournal",
     "DiskFull",
     "EmptyReply",
     "Entry",
     "Event",
     "File",
+    "Follower",
     "FormatTooNew",
     "Head",
+    "Hit",
     "Holder",
     "HoldfastError",
     "Image",
@@ -107,6 +114,7 @@ __all__ = [
     "SessionExists",
     "SessionLocked",
     "SessionNotFound",
+    "SetAside",
     "State",
     "StorageError",
     "Stream",

@@ -160,6 +160,20 @@ def test_a_line_without_a_sum_is_edited():
     assert chain_after(entry) is None
 
 
+def test_a_line_without_a_sum_after_one_without_a_sum_is_unverified():
+    entry = parse(b'{"seq":3,"at":"x","type":"turn","state":"started"}', None, 0, 1)
+    assert entry is not None
+    assert entry.status == "unverified"
+
+
+def test_what_only_looks_like_a_sum_is_none():
+    start = b'{"seq":3,"type":"turn","state":"started"'
+    line = start + b',"som":"%08x"}' % crc32(start)
+    entry = parse(line, b"", 0, 1)
+    assert entry is not None
+    assert entry.status == "edited"
+
+
 def test_a_line_after_one_whose_sum_cannot_be_read_is_unverified():
     line = Chain(b"00000000", 4).line(user("a"))
     entry = parse(line, None, 0, 1)

@@ -164,10 +164,10 @@ def test_a_closed_session_takes_nothing_more_and_can_still_be_read(store):
         lambda: session.append(user("b")),
         lambda: session.submit(user("b")),
         lambda: session.update(title="t"),
-        lambda: session.stream(),
+        session.stream,
         lambda: session.checkpoint("s"),
         lambda: session.rewind(None),
-        lambda: session.compact(),
+        session.compact,
     ):
         with pytest.raises(holdfast.UsageError, match="closed"):
             call()
@@ -178,7 +178,7 @@ def test_a_closed_session_takes_nothing_more_and_can_still_be_read(store):
 def test_a_session_closed_before_its_first_entry_takes_nothing(store):
     session = store.create()
     session.close()
-    for call in (lambda: session.update(title="t"), lambda: session.stream()):
+    for call in (lambda: session.update(title="t"), session.stream):
         with pytest.raises(holdfast.UsageError, match="closed"):
             call()
     assert not store.path.exists()
@@ -193,14 +193,27 @@ def test_a_read_only_session_takes_nothing(store):
     for call in (
         lambda: reader.append(user("b")),
         lambda: reader.update(title="t"),
-        lambda: reader.stream(),
+        reader.stream,
         lambda: reader.on_entry(print),
-        lambda: reader.compact(),
+        reader.compact,
     ):
         with pytest.raises(holdfast.UsageError, match="read-only"):
             call()
     reader.close()
     assert texts(reader) == ["a"]
+
+
+def test_a_session_of_a_newer_format_can_be_read_but_not_written(store):
+    with store.create() as session:
+        session.append(user("a"))
+    path = session.path / "journal.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"format":1', b'"format":99'))
+    newer = store.open(session.id)
+    assert newer.read_only
+    assert texts(newer) == ["a"]
+    with pytest.raises(holdfast.FormatTooNew) as caught:
+        newer.append(user("b"))
+    assert caught.value.found == "format 99"
 
 
 def test_the_first_append_after_an_opening_says_who_writes(store):

@@ -23,7 +23,7 @@ from holdfast import (
     user,
 )
 from holdfast.model.entry import Checkpoint
-from holdfast.model.message import BlobRef
+from holdfast.model.message import BlobRef, UnknownPart
 from holdfast.store.blobs import references
 
 LARGE = 300 * 1024
@@ -69,9 +69,9 @@ def tool_result(part):
         ),
         pytest.param(assistant([Thinking(text=TEXT, signature="s")]), id="thinking"),
         pytest.param(assistant([Opaque(vendor="v", data={"x": [TEXT]})]), id="opaque"),
-        pytest.param(user("\ud800" * LARGE), id="lone surrogates"),
+        pytest.param(user("\ud800 " * 100 + "x" * LARGE), id="lone surrogates"),
         pytest.param(
-            assistant([ToolCall(id="1", name="w", arguments=["\udfff" * LARGE])]),
+            assistant([ToolCall(id="1", name="w", arguments=["\udfff" + "x" * LARGE])]),
             id="lone surrogates in arguments",
         ),
         pytest.param(user([Text(text=TEXT), Text(text="small"), Text(text=TEXT)]), id="twice"),
@@ -93,6 +93,15 @@ def test_a_large_payload_comes_back_identical(store, message):
     assert sha256((session.path / "blobs" / name).read_bytes()).hexdigest() == name
     assert (session.path / "blobs").stat().st_mode & 0o777 == 0o700
     assert (session.path / "blobs" / name).stat().st_mode & 0o777 == 0o600
+
+
+def test_parts_of_unknown_types_stay_as_they_are(store):
+    message = user([Text(text=TEXT), UnknownPart(fields={"type": "hologram", "data": TEXT})])
+    session = store.create()
+    session.append(message)
+    assert len(blobs(session)) == 1
+    assert session.messages == [message]
+    assert store.open(session.id, "read").messages == [message]
 
 
 def test_what_is_small_stays_in_the_line(store):
@@ -240,6 +249,7 @@ def test_no_room_for_the_blob_of_the_very_first_entry(fragile, files, eventually
     session = fragile.create()
     with files.full_disk(room_bytes=10_000), pytest.raises(holdfast.DiskFull):
         session.append(user(TEXT))
+    eventually(lambda: session.trouble is None)
     assert session.append(user(TEXT)).seq == 1
     assert session.messages == [user(TEXT)]
 

@@ -39,7 +39,7 @@ def test_foreign_cost_data_is_kept(store):
     session = store.create()
     session.append(user("a"))
     session.usage(input=1, output=1, tier={"name": "batch"}, credits=3)
-    entry = [each for each in session.follow(wait=False) if each.type == "usage"][0]
+    entry = next(each for each in session.follow(wait=False) if each.type == "usage")
     assert entry.body.extra == {"tier": {"name": "batch"}, "credits": 3}
 
 
@@ -196,3 +196,12 @@ def test_only_damage_is_remembered_as_a_gap():
 
     assert fold([entry(gap("damage"), 1, "gap")]).gaps == [(1, 2, 3)]
     assert fold([entry(gap("omission"), 1, "gap")]).gaps == []
+
+
+def test_a_mark_of_a_session_that_needs_something_unknown_says_so():
+    state = state_in(Mark(state={"seq": 1, "must": ["message", "vow"]}))
+    assert state is not None
+    assert state.unsupported == "entries of type 'vow'"
+    known = state_in(Mark(state={"seq": 1, "must": ["message"]}))
+    assert known is not None
+    assert known.unsupported is None

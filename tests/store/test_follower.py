@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from typing import IO
 
 import pytest
 
@@ -52,7 +53,7 @@ def test_after_skips_what_was_seen(store):
     assert texts(session.follow(after=first, wait=False)) == ["b", "c"]
     assert texts(session.follow(after=second.seq, wait=False)) == ["c"]
     assert texts(session.follow(after=10_000, wait=False)) == []
-    assert texts(session.follow(after=None, wait=False)) == ["a", "b", "c"]  # type: ignore[arg-type]
+    assert texts(session.follow(after=None, wait=False)) == ["a", "b", "c"]
 
 
 def test_a_follower_sees_what_another_process_writes(store):
@@ -74,9 +75,9 @@ def test_a_follower_sees_what_another_process_writes(store):
         assert process.stdout is not None
         process.stdout.readline()
 
-        def say(text: str) -> None:
-            process.stdin.write(text + "\n")
-            process.stdin.flush()
+        def say(text: str, pipe: IO[str] = process.stdin) -> None:
+            pipe.write(text + "\n")
+            pipe.flush()
 
         say("one")
         reader = None
@@ -86,7 +87,7 @@ def test_a_follower_sees_what_another_process_writes(store):
             except holdfast.SessionNotFound:
                 assert process.poll() is None
         follower = reader.follow()
-        found = []
+        found: list[str] = []
         while len(found) < 2:
             found += texts([next(follower)])
         say("two")
@@ -198,9 +199,7 @@ def test_more_entries_than_fit_at_once(store, monkeypatch):
     follower = session.follow()
     assert len(follower.poll()) == 2000
     assert follower._offset == 0
-    delivered = [str(number) for number in range(1999)] + texts(
-        next(follower) for _ in range(501)
-    )
+    delivered = [str(number) for number in range(1999)] + texts(next(follower) for _ in range(501))
     assert delivered == [str(number) for number in range(2500)]
     session.append(user("next"))
     assert next(follower).body == user("next")
@@ -230,7 +229,8 @@ def test_a_follower_can_be_iterated_asynchronously(store):
     asyncio.run(main())
 
 
-def test_what_the_writer_noted_as_durable_is_not_synced_again(fragile, files):
+def test_what_the_writer_noted_as_durable_is_not_synced_again(fragile, files, monkeypatch):
+    monkeypatch.setattr("holdfast.journal.writer._NOTE_EVERY_SECONDS", 0)
     session = fragile.create()
     session.append(user("a"))
     follower = session.follow(wait=False)

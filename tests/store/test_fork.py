@@ -10,6 +10,7 @@ import holdfast
 from holdfast import Label, Turn, assistant, user
 from holdfast.journal.files import Files
 from holdfast.journal.reader import Journal
+from holdfast.model.entry import Entry
 
 LARGE = "large " * 60_000
 
@@ -20,7 +21,7 @@ def texts(messages):
 
 def types(session):
     with Journal(Files(), session.path) as journal:
-        return [record.type for record in journal.records()]
+        return [record.type for record in journal.records() if isinstance(record, Entry)]
 
 
 @pytest.fixture
@@ -147,8 +148,12 @@ def test_usage_and_turns_stay_with_the_parent(store, session):
 
 def test_labels_go_with_the_entries_they_name(store, session):
     session.append([Label("kept", 2), Label("gone", 4)])
+    session.append([Label("removed", 2), Label("moved", 2)])
+    session.append([Label("removed", None), Label("moved", 4)])
     fork = session.fork(at=3)
     assert fork.state.labels == {"kept": 2}
+    fork.close()
+    assert store.open(fork.id, "read").state.labels == {"kept": 2}
 
 
 def test_a_branch_with_holes_keeps_its_checkpoint(store, session):
@@ -168,6 +173,23 @@ def test_a_branch_with_holes_keeps_its_checkpoint(store, session):
     second.close()
     assert texts(store.open(second.id).context()) == ["so far", "c", "d", "e"]
     assert store.verify(second.id).ok
+
+
+def test_a_fork_of_a_fork_that_was_made_in_mid_turn(store, session):
+    session.append(Turn("started"))
+    fork = session.fork()
+    assert fork.state.head == 4
+    assert texts(fork.fork().messages) == ["a", "b", "c"]
+
+
+def test_a_fork_of_a_session_whose_head_cannot_be_read(store, session):
+    session.append(user("d"))
+    session.event("after it", 1)
+    session.close()
+    path = session.path / "journal.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"text":"d"', b'"text";"d"'))
+    with store.open(session.id) as damaged:
+        assert texts(damaged.fork().messages) == ["a", "b", "c"]
 
 
 def test_a_fork_of_an_emptied_branch_is_empty(store, session):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 import holdfast
@@ -17,7 +19,7 @@ def texts(messages):
 def view(request, store):
     """Return the session as somebody sees it: the writer, a later writer, a reader."""
 
-    def look(session: holdfast.Session) -> holdfast.Session:
+    def look(session):
         if request.param == "as written":
             return session
         session.close()
@@ -46,7 +48,7 @@ def test_a_checkpoint_covers_everything_so_far(session, view):
     assert texts(seen.context()) == ["so far", "next"]
     assert texts(seen.messages) == ["0", "1", "2", "3", "4", "5", "next"]
     assert seen.summary == [user("so far")]
-    entry = [each for each in seen.follow(wait=False) if each.type == "checkpoint"][0]
+    entry = next(each for each in seen.follow(wait=False) if each.type == "checkpoint")
     assert entry.body.tokens == 12
 
 
@@ -110,7 +112,7 @@ def test_upto_must_be_on_the_current_branch(session):
         with pytest.raises(holdfast.UsageError, match="not on the current branch"):
             session.checkpoint("so far", upto=wrong)
     with pytest.raises(holdfast.UsageError, match="number"):
-        session.checkpoint("so far", upto="3")  # type: ignore[arg-type]
+        session.checkpoint("so far", upto="3")
     with pytest.raises(holdfast.UsageError, match="number"):
         session.checkpoint("so far", upto=True)
     assert session.state == before
@@ -222,6 +224,27 @@ def test_rewind_in_a_session_without_entries(store):
     session = store.create()
     with pytest.raises(holdfast.UsageError, match="no message or checkpoint"):
         session.rewind(1)
+
+
+def test_a_session_that_is_always_busy_comes_to_rest_for_a_checkpoint(session):
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            session.append(user("busy"))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(5):
+            session.checkpoint(f"{number}")
+            session.rewind(session.state.head)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert session.summary == [user("4")]
 
 
 def test_turns_and_tools_are_on_the_branch_but_are_no_messages(session, view):

@@ -24,7 +24,7 @@ def at_once(monkeypatch):
 @pytest.fixture
 def crash(tmp_path):
     """Return the store as it would be found after the death of this process right now."""
-    stores = []
+    stores: list[holdfast.LocalStore] = []
 
     def copy(store: holdfast.LocalStore, files: FakeFiles | None = None) -> holdfast.LocalStore:
         home = tmp_path / f"copy{len(stores)}"
@@ -42,7 +42,8 @@ def texts(session):
 
 
 def live_size(session):
-    return (session.path / "live.jsonl").stat().st_size
+    path = session.path / "live.jsonl"
+    return path.stat().st_size if path.exists() else 0
 
 
 def test_interrupted_text_becomes_an_assistant_message(store, crash):

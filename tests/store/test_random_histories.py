@@ -243,7 +243,11 @@ class History:
         # What lies between messages may stay or go; no message and no summary depends on it.
         kept = {seq for seq in path if seq >= first}
         with Journal(Files(), self.session.path) as journal:
-            there = {entry.seq for entry in journal.records() if entry.type in TREE}
+            there = {
+                entry.seq
+                for entry in journal.records()
+                if isinstance(entry, Entry) and entry.type in TREE
+            }
         assert {seq for seq in kept if model.nodes[seq].text is not None} <= there
         for seq in path:
             if seq < first and model.nodes[seq].text is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ def test_close_writes_what_was_submitted(store):
 
 
 def test_a_ticket_is_awaited_in_a_session_used_with_async_with(store):
-    async def main() -> holdfast.Session:
+    async def main() -> Any:
         async with store.create() as session:
             first = await session.submit(user("a"))
             second = await session.submit([user("b"), user("c")])
@@ -82,7 +83,7 @@ def test_awaiting_does_not_block_the_loop(fragile, files):
 
 
 def test_a_cancelled_await_does_not_withdraw_the_entry(fragile, files):
-    async def main() -> holdfast.Session:
+    async def main() -> Any:
         session = fragile.create()
         await session.submit(user("first"))
         gate = threading.Event()
@@ -146,9 +147,7 @@ def broken(files):
     files.fail("sync", errno.EIO, name="journal", times=None)
 
 
-def test_a_failed_ticket_that_nobody_awaited_is_raised_by_the_next_call(
-    fragile, files, eventually
-):
+def test_a_failed_ticket_that_nobody_awaited_is_raised_by_the_next_call(fragile, files, eventually):
     session = fragile.create()
     first = session.append(user("safe"))
     broken(files)
@@ -178,7 +177,8 @@ def test_a_failed_ticket_that_nobody_awaited_is_raised_by_close(fragile, files, 
     assert texts(again)[0] == "safe"
 
 
-def test_a_failure_met_while_closing_is_raised_and_the_lock_let_go(fragile, files):
+def test_a_failure_met_while_closing_is_raised_and_the_lock_let_go(fragile, files, monkeypatch):
+    monkeypatch.setattr("holdfast.journal.pump.Pump.wake", lambda _: None)
     session = fragile.create()
     session.append(user("safe"))
     broken(files)
@@ -215,40 +215,40 @@ def test_what_never_became_durable_is_in_no_state(fragile, files, eventually):
         session.close()
 
 
+def test_what_is_accepted_at_the_last_moment_of_closing_is_written(store, monkeypatch):
+    monkeypatch.setattr("holdfast.journal.pump.Pump.wake", lambda _: None)
+    session = store.create()
+    session.append(user("first"))
+    recorder = session._recorder
+    accepted: list[holdfast.Ticket] = []
+
+    def another_thread_submits() -> None:
+        if not accepted:
+            accepted.append(recorder.submit([user("late")]))
+
+    monkeypatch.setattr(recorder, "_deliver", another_thread_submits)
+    session.close()
+    assert [ticket.done for ticket in accepted] == [True]
+    assert texts(store.open(session.id, "read")) == ["first", "late"]
+
+
 def test_what_is_accepted_while_closing_is_written(store):
     session = store.create()
     session.append(user("first"))
-    late = []
+    accepted: list[holdfast.Ticket] = []
 
-    def callback(entry: holdfast.Entry) -> None:
-        if isinstance(entry.body, holdfast.Message) and entry.body.text == "last":
-            late.append(session.submit(user("submitted by a listener")))
+    def work() -> None:
+        while True:
+            try:
+                accepted.append(session.submit(user("late")))
+            except holdfast.UsageError:
+                return
 
-    session.on_entry(callback)
-    session.submit(user("last"))
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
     session.close()
-    assert [ticket.done for ticket in late] == [True]
-    assert texts(store.open(session.id, "read")) == ["first", "last", "submitted by a listener"]
-
-
-def test_closed_sessions_keep_no_files_open(store):
-    import os  # noqa: PLC0415
-
-    def descriptors() -> int:
-        return len(os.listdir("/proc/self/fd"))
-
-    sessions = []
-    for _ in range(3):
-        with store.create() as session:
-            session.append(user("a"))
-        sessions.append(session)
-    before = descriptors()
-    for _ in range(10):
-        with store.create() as session:
-            session.append(user("a"))
-        with store.open(session.id) as again:
-            again.append(user("b"))
-        with store.open(session.id, "read") as reader:
-            assert texts(reader) == ["a", "b"]
-        sessions += [session, again, reader]
-    assert descriptors() == before
+    for thread in threads:
+        thread.join()
+    assert all(ticket.done for ticket in accepted)
+    assert len(store.open(session.id, "read").messages) == 1 + len(accepted)

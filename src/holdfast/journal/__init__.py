@@ -18,7 +18,8 @@ up to the durable offset in ``lock``; what lies beyond it syncs first.
     lock      one writer
     reader    lines forward, backward, by number; what is damaged
     repair    the end of a file after a crash
-    writer    append, sync, acknowledge; full disk; failed sync
+    appender  bytes to the end of a file, durable on return; full disk; failed sync
+    writer    rounds: number, seal, append, acknowledge
     ticket    the promise for one append
     pump      the thread that does what nobody waits for
     live      the file of running streams

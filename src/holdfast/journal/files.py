@@ -11,7 +11,6 @@ import ctypes
 import errno
 import fcntl
 import os
-import stat
 import sys
 from typing import TYPE_CHECKING
 
@@ -45,8 +44,8 @@ class Files:
         return os.open(path, flags | (os.O_CREAT | os.O_EXCL if create else 0), 0o600)
 
     def open_read(self, path: Path | str) -> int:
-        """Open for reading."""
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        """Open for reading. Does not wait, should somebody have put a pipe there."""
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
 
     def open_lock(self, path: Path) -> int:
         """Open a lock file, making it if it is not there."""
@@ -216,10 +215,6 @@ class Files:
         finally:
             self.close(descriptor)
 
-    def is_regular(self, descriptor: int) -> bool:
-        """Tell whether an open descriptor is a regular file."""
-        return stat.S_ISREG(self.status(descriptor).st_mode)
-
     def network_file_system(self, path: Path) -> str | None:
         """Return the type of the file system if it is a network or FUSE one, else ``None``.
 
@@ -236,7 +231,7 @@ class Files:
                         kind = fields[fields.index("-", 6) + 1]
                         if kind in _NETWORK_FILE_SYSTEMS or kind.startswith("fuse"):
                             return kind
-        except FileNotFoundError:
+        except OSError:
             return None
         return None
 

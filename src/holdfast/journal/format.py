@@ -168,7 +168,9 @@ def _parse_foreign(line: bytes, previous: bytes | None, offset: int, segment: in
     parent = fields.get("parent", NO_PARENT_FIELD)
     batch = fields.get("batch")
     at, id_value = fields.get("at"), fields.get("id")
-    verified = stored_sum(line) is not None and _status(line, previous, type_name)
+    status = _status(line, previous, type_name)
+    if status == "ok" and stored_sum(line) is None:
+        status = "edited"  # what fits only looks like a sum
     return Entry(
         seq=fields["seq"],
         at=at if isinstance(at, str) else "",
@@ -177,7 +179,7 @@ def _parse_foreign(line: bytes, previous: bytes | None, offset: int, segment: in
         parent=parent if parent is None or _is_number(parent) else NO_PARENT_FIELD,
         id=id_value if isinstance(id_value, str) else None,
         batch=_pair(batch),
-        status=verified or "edited",
+        status=status,
         line=line,
         offset=offset,
         segment=segment,

@@ -69,18 +69,30 @@ class LiveFile:
         try:
             self._descriptor = files.open_append(self._path)
         except FileNotFoundError:
-            self._descriptor = files.open_append(self._path, create=True)
-            files.sync_folder(folder)  # or a power cut takes the name, and all that was synced
-            with suppress(OSError):  # a hint to the index, which looks at the journal's times
-                files.touch(folder / JOURNAL_NAME)
-        self._generation = read_live(files, folder).generation
-        self.size_bytes = files.status(self._descriptor).st_size
+            self._descriptor = self._create(folder)
+        view = read_live(files, folder)
+        self._generation, self.size_bytes = view.generation, view.end
+        if files.status(self._descriptor).st_size > view.end:
+            # A line that was torn: the next one must not be glued to it.
+            files.truncate(self._descriptor, view.end)
+
+    def _create(self, folder: Path) -> int:
+        descriptor = self._files.open_append(self._path, create=True)
+        try:
+            # Or a power cut takes the name, and all that was synced.
+            self._files.sync_folder(folder)
+        except OSError:
+            self._files.close(descriptor)
+            self._files.unlink(self._path)  # whoever tries again makes it and syncs again
+            raise
+        with suppress(OSError):  # a hint to the index, which looks at the journal's times
+            self._files.touch(folder / JOURNAL_NAME)
+        return descriptor
 
     def append(self, events: Iterable[Event]) -> None:
         """Write events; they are in the file on return, and durable after ``sync``."""
-        if self.size_bytes == 0:
-            self._start()
-        data = b"".join(_line(msgspec.to_builtins(event)) for event in events)
+        start = b"" if self.size_bytes else self._next_generation()
+        data = start + b"".join(_line(msgspec.to_builtins(event)) for event in events)
         try:
             self._files.write_all(self._descriptor, data)
         except OSError:
@@ -88,15 +100,10 @@ class LiveFile:
             raise
         self.size_bytes += len(data)
 
-    def _start(self) -> None:
-        line = self._next_generation()
-        self._files.write_all(self._descriptor, line)
-        self.size_bytes = len(line)
-
     def _next_generation(self) -> bytes:
         # Counted from the clock: a file that was removed and made again, perhaps with the same
         # inode, must not look like the one before.
-        self._generation = max(self._generation + 1, time.time_ns() // 1_000_000)
+        self._generation = max(self._generation + 1, time.time_ns() // 1000)
         return _line({"generation": self._generation})
 
     def sync(self) -> None:
@@ -114,10 +121,16 @@ class LiveFile:
         lines = [self._next_generation()]
         lines += [_line(msgspec.to_builtins(event)) for event in events]
         data = b"".join(lines)
-        self._files.publish(self._path, data)
-        self._files.close(self._descriptor)
-        self._descriptor = self._files.open_append(self._path)
-        self.size_bytes = len(data)
+        try:
+            self._files.publish(self._path, data)
+        finally:
+            self._reopen()  # also after a failure: the rename may have been done
+
+    def _reopen(self) -> None:
+        # Opened before the old one is closed: a number that was let go may be somebody else's.
+        old, self._descriptor = self._descriptor, self._files.open_append(self._path)
+        self._files.close(old)
+        self.size_bytes = self._files.status(self._descriptor).st_size
 
     def close(self) -> None:
         """Close the file, and remove it if nothing is in it."""

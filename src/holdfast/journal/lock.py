@@ -1,7 +1,7 @@
 """One writer: ``flock`` on a file that is never removed, and what that writer tells the others.
 
-The lock file has two lines. The first, of fixed width and rewritten in place after each sync, says
-how far the journal is durable. The second says who holds the lock. Neither is itself synced: a
+The lock file has two lines. The first, of fixed width and rewritten in place after a sync, says how
+far the journal is durable. The second says who holds the lock. Neither is itself synced: a
 value that survives a crash is an old one, and an old durable offset only makes readers sync for
 themselves.
 
@@ -78,6 +78,9 @@ class Lock:
                     raise SessionLocked(folder.name, holder) from None
                 time.sleep(_RETRY_SECONDS)
                 continue
+            except OSError:  # a file system without locks
+                files.close(descriptor)
+                raise
             # The folder may have been moved away (to the trash, say) between open and flock; then
             # this is a lock on something that no longer has the name.
             if _same_file(files, descriptor, folder / LOCK_NAME):

@@ -38,10 +38,18 @@ class Pump:
             if self._stopped:
                 return
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="holdfast", daemon=True)
-                self._thread.start()
+                self._start()
             else:
                 self._condition.notify()
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._run, name="holdfast", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # too many threads now; the next wake tries again
+            self._awake = False
+            raise
+        self._thread = thread
 
     def stop(self) -> None:
         """End the thread and wait for it."""

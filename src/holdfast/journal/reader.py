@@ -10,7 +10,9 @@ goes on behind it.
 
 from __future__ import annotations
 
+import errno
 import re
+import stat
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -88,6 +90,8 @@ class Segment:
         self.descriptor = -1
         self.descriptor = files.open_read(f"{folder}/{self.name}")  # text: listing does it often
         status = files.status(self.descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", f"{folder}/{self.name}")
         self.inode = status.st_ino
         self.size = status.st_size
         self.end = self.size
@@ -253,7 +257,7 @@ class Segment:
             following = SEQ_START.match(self.read(end, min(self.end, end + _SEQ_START_BYTES)))
             if following is not None and int(following[1]) <= last.seq:
                 records = [*records[:-1], _misnumbered(last)]
-        return records
+        return _with_neighbours(records)
 
     def _salvaged(self, line: bytes, previous: bytes | None, offset: int) -> list[Record]:
         """Return the entries inside a line that cannot be read whole, and the damage around."""
@@ -299,12 +303,13 @@ class Segment:
         return low
 
     def _intact_line_after(self, offset: int, limit: int) -> tuple[int, int] | None:
-        """Do as ``_line_after``, but pass over some lines that are not intact if others follow."""
+        """Do as ``_line_after``, but pass over lines that are not intact.
+
+        Many of them in a row mean that nobody seals lines here; then the first is believed.
+        """
         first = found = self._line_after(offset, limit)
         for _ in range(_MOST_DOUBTFUL_LINES):
-            if found is None:
-                break
-            if self._is_intact(found[0]):
+            if found is None or self._is_intact(found[0]):
                 return found
             found = self._line_after(found[0], limit)
         return first
@@ -462,6 +467,10 @@ class Journal:
         for segment in self.segments:
             segment.close()
         self.segments = []
+
+    def __del__(self) -> None:
+        """Close the files of a journal that was dropped."""
+        self.close()
 
     @property
     def last(self) -> Segment:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.journal.files import Files
 
 MARK_EVERY_BYTES = 512 * 1024
+_NOTE_EVERY_SECONDS = 0.02
 _ENVELOPE_BYTES = 100  # about; only to see where a round should end
 
 
@@ -67,6 +68,7 @@ class Writer:
         self._full = False
         self._failure: HoldfastError | None = None
         self._unseen: list[Ticket] = []
+        self._note_again = 0.0
 
     # What callers see
 
@@ -191,6 +193,7 @@ class Writer:
             place, cursor = self._durable
             self._durable = None, cursor
             if place is not None:
+                place.lock.note_durable(place.inode, place.end)
                 self._appender.close(place)
                 place.lock.release()
 
@@ -277,28 +280,41 @@ class Writer:
             entry.offset, entry.segment = start, segment
             start += len(entry.line) + 1
         self._durable = new_place, after
-        new_place.lock.note_durable(new_place.inode, new_place.end)
+        self._note_durable(new_place)
+
+    def _note_durable(self, place: Place) -> None:
+        """Tell readers how far they need not sync, though not at every turn of a burst.
+
+        An older note costs a reader one sync; a note for every append costs the writer more.
+        """
+        now = time.monotonic()
+        if now >= self._note_again:
+            self._note_again = now + _NOTE_EVERY_SECONDS
+            place.lock.note_durable(place.inode, place.end)
 
     def _number(self, tickets: list[Ticket], cursor: Cursor) -> Cursor:
         """Give numbers, parents and checksums; return the cursor behind the last entry."""
         at = timestamp()
         for ticket in tickets:
-            if not ticket.entries:  # an earlier attempt may have numbered it and found no room
-                ticket.entries = _sealed(ticket.drafts, at, ticket.id, cursor)
-            cursor = _behind(ticket.entries, cursor)
+            if ticket.entries:  # numbered by an earlier attempt, which found no room
+                cursor = _behind(ticket.entries, cursor)
+            else:
+                ticket.entries, cursor = _sealed(ticket.drafts, at, ticket.id, cursor)
         last = tickets[-1].entries[-1]
         if cursor.since_mark_bytes >= MARK_EVERY_BYTES or last.type == "checkpoint":
             draft = self._owner.mark_after([e for ticket in tickets for e in ticket.entries])
-            entries = _sealed([draft], at, None, cursor)
+            entries, cursor = _sealed([draft], at, None, cursor)
             tickets.append(Ticket(self, [draft], None, entries, seen=True))
-            cursor = _behind(entries, cursor)
         return cursor
 
 
-def _sealed(drafts: list[Draft], at: str, id: str | None, cursor: Cursor) -> list[Entry]:
-    """Make a batch of drafts the entries that stand behind ``cursor``."""
+def _sealed(
+    drafts: list[Draft], at: str, id: str | None, cursor: Cursor
+) -> tuple[list[Entry], Cursor]:
+    """Make a batch of drafts the entries that stand behind ``cursor``; return the cursor after."""
     entries = []
     seq, chain, head, last = cursor.next_seq, cursor.chain, cursor.head, len(drafts) - 1
+    since = cursor.since_mark_bytes
     for index, (type_name, body, data) in enumerate(drafts):
         parent: int | None = NO_PARENT_FIELD
         if type_name in TREE:
@@ -310,12 +326,13 @@ def _sealed(drafts: list[Draft], at: str, id: str | None, cursor: Cursor) -> lis
         line = seal(seq, at, type_name, data, chain, parent, own_id, batch)
         entries.append(Entry(seq, at, type_name, body, parent, own_id, batch, "ok", line))
         chain = line[-10:-2]
+        since = 0 if type_name == "mark" else since + len(line)
         seq += 1
-    return entries
+    return entries, Cursor(seq - 1, seq, chain, head, since)
 
 
 def _behind(entries: Sequence[Entry], cursor: Cursor) -> Cursor:
-    """Return the cursor behind entries that stand at ``cursor``."""
+    """Return the cursor behind entries that were numbered before."""
     head, since = cursor.head, cursor.since_mark_bytes
     for entry in entries:
         since += len(entry.line)
@@ -323,7 +340,5 @@ def _behind(entries: Sequence[Entry], cursor: Cursor) -> Cursor:
             head = entry.seq
         elif isinstance(entry.body, Head):
             head = entry.body.to
-        elif entry.type == "mark":
-            since = 0
     last = entries[-1]
     return Cursor(last.seq, last.seq + 1, last.line[-10:-2], head, since)

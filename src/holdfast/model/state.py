@@ -41,7 +41,8 @@ class State(Struct, omit_defaults=True):
 
     Treated as immutable once the fold has returned it: the fold replaces containers, never changes
     them in place, so a snapshot can be read by any thread. ``queue`` names the entries of waiting
-    prompts, ``gaps`` the damaged stretches already noted (file number, offset, length).
+    prompts, ``gaps`` the damaged stretches already noted (file number, offset, length), ``must``
+    the types that whoever writes here has to know.
     """
 
     seq: int = -1
@@ -56,6 +57,7 @@ class State(Struct, omit_defaults=True):
     queue: list[int] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     gaps: list[tuple[int, int, int]] = field(default_factory=list)
+    must: list[str] = field(default_factory=list)
     unsupported: str | None = None
 
     @property

@@ -68,11 +68,6 @@ class Branch:
         self.virtual: list[Message] = []
         """Messages that a read-only view shows and nobody has written."""
 
-    @property
-    def loaded(self) -> bool:
-        """Whether anything is kept."""
-        return self._items is not None
-
     def forget(self) -> None:
         """Drop everything; it will be read again when asked for."""
         self._items, self._whole = None, False

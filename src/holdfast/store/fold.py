@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from holdfast.model.entry import (
+    BODIES,
     FORMAT,
     TREE,
     Entry,
@@ -62,9 +63,13 @@ def mark_of(state: State) -> Mark:
 def state_in(mark: Mark) -> State | None:
     """Return the state that a mark holds; ``None`` if another version gave it another shape."""
     try:
-        return msgspec.convert(mark.state, State)
+        state = msgspec.convert(mark.state, State)
     except msgspec.ValidationError:
         return None
+    for type_name in state.must:
+        if type_name not in BODIES:  # whoever wrote the mark knew it, and we do not
+            state.unsupported = f"entries of type {type_name!r}"
+    return state
 
 
 def _header(state: State, entry: Entry, body: Header) -> None:
@@ -142,6 +147,7 @@ def _mark(state: State, _: Entry, body: Mark) -> None:
 
 def _unknown(state: State, _: Entry, body: Unknown) -> None:
     if body.must:
+        state.must = [*state.must, body.type]
         state.unsupported = f"entries of type {body.type!r}"
 
 

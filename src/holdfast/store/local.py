@@ -26,7 +26,7 @@ from holdfast.journal.files import NO_ROOM
 from holdfast.journal.lock import Lock, probe
 from holdfast.journal.reader import Journal, segment_name
 from holdfast.journal.repair import examine, lowest_unused_seq, set_aside
-from holdfast.model.entry import FORMAT, TREE, Entry, ForkedFrom, Header, Unknown
+from holdfast.model.entry import FORMAT, Entry, ForkedFrom, Header, Unknown
 from holdfast.model.ids import (
     SESSION_ID,
     check_part,
@@ -119,7 +119,7 @@ class LocalStore:
         recorder = Recorder(self._home, header, State(), first_meta=lambda: _with_project(meta))
         return self._opened(Session(self._home, session_id, recorder=recorder, new_meta=meta))
 
-    def open(self, wanted: str | os.PathLike[str], mode: Mode = "write") -> Session:
+    def open(self, id: str | os.PathLike[str], mode: Mode = "write") -> Session:
         """Open a session by id, a unique part of one, or path.
 
         ``mode="write"`` takes the lock, repairs the end of the journal if a crash tore it, and
@@ -133,7 +133,7 @@ class LocalStore:
             DamagedJournal: nothing in it can be read.
         """
         _check_mode(mode)
-        return self._open_folder(self._home.resolve(wanted), mode)
+        return self._open_folder(self._home.resolve(id), mode)
 
     def session(self, key: str, mode: Mode = "write", **meta: Any) -> Session:
         """Open the session of a caller's own key, or return a new one for it."""
@@ -237,17 +237,19 @@ class LocalStore:
         return session
 
     def _fork(self, source: Session, journal: Journal, at: int | None) -> Session:
-        if at is not None:
-            entry = journal.find(at)
-            if entry is None or entry.type not in TREE:
-                raise UsageError(f"There is no message or checkpoint numbered {at} to fork at.")
         branch = list(walk(journal, at, []))
+        # A head that cannot be read is like any parent that cannot: the walk found what stands in.
+        if at not in (None, source.state.head) and not (branch and branch[0].seq == at):
+            raise UsageError(f"There is no message or checkpoint numbered {at} to fork at.")
+        numbers = {entry.seq for entry in branch}
+        labels = {name: to for name, to in source.state.labels.items() if to in numbers}
+        head = next((entry.seq for entry in branch if entry.type != "turn"), None)
         header = Header(FORMAT, new_session_id(), new_uid(), forked_from=ForkedFrom(source.id, at))
         copy = Copy(
             journal,
             header,
-            kept_by_fork({entry.seq for entry in branch}),
-            lambda state: msgspec.structs.replace(state, head=at),
+            kept_by_fork(numbers),
+            lambda state: msgspec.structs.replace(state, head=head, labels=labels),
         )
         blobs = journal.folder / BLOBS_NAME
         names = {ref.sha256 for entry in branch for ref in references(entry.body)}
@@ -313,23 +315,23 @@ class LocalStore:
                 with suppress(OSError):  # deleted a moment ago, or not ours to read
                     yield from search_folder(self._home.files, self._home.folder(summary.id), text)
 
-    def delete(self, wanted: str | os.PathLike[str]) -> str:
+    def delete(self, id: str | os.PathLike[str]) -> str:
         """Move a session to the trash and return its id; ``restore`` brings it back.
 
         Raises:
             SessionLocked: somebody is writing to it.
         """
-        folder = self._home.resolve(wanted)
+        folder = self._home.resolve(id)
         if not self._home.owns(folder):
             raise UsageError(f"{folder} is not a session of {self.path}; delete it by hand.")
         with _os_errors(f"{folder} cannot be deleted", folder):
             move_to_trash(self._home, folder)
         return folder.name
 
-    def restore(self, wanted: str) -> str:
+    def restore(self, id: str) -> str:
         """Bring a deleted session back and return its id."""
-        with _os_errors(f"{wanted} cannot be restored", self.path):
-            return restore(self._home, wanted)
+        with _os_errors(f"{id} cannot be restored", self.path):
+            return restore(self._home, id)
 
     def cleanup(self, older_than: Moment) -> int:
         """Move sessions that were last updated before a time to the trash; return how many.
@@ -356,12 +358,12 @@ class LocalStore:
 
     def verify(
         self,
-        wanted: str | os.PathLike[str],
+        id: str | os.PathLike[str],
         *,
         progress: Callable[[int, int], None] | None = None,
     ) -> Report:
         """Read a whole session and report every problem; changes nothing."""
-        folder = self._home.resolve(wanted)
+        folder = self._home.resolve(id)
         with _os_errors(f"{folder} cannot be read", folder):
             return verify(self._home.files, folder, progress)
 

@@ -10,8 +10,9 @@ import atexit
 import logging
 import os
 import socket
+import threading
 from collections import deque
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -34,7 +35,7 @@ from holdfast.store.streams import Stream, Streams
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from holdfast.journal.reader import Damage
     from holdfast.model.entry import Position
@@ -69,6 +70,7 @@ class Recorder:
         damage: Sequence[Damage] = (),
         first_meta: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
+        self._closed = True  # until there is something to close
         self._home = home
         self.header = header
         self.path = home.folder(header.session) if place is None else place.folder
@@ -91,6 +93,8 @@ class Recorder:
         self._delivering = False
         self._finished: list[str] = []  # streams whose messages became durable
         self._closed = False
+        self._settling = 0  # threads that wait for the session to come to rest
+        self._inside: int | None = None  # the thread that holds it still
         self._forked = False
         self.streams = Streams(self._open_live, self._finish_stream, self.settle)
         self._pump = Pump(self._work)
@@ -188,7 +192,27 @@ class Recorder:
 
     def flush(self) -> None:
         """Return when everything accepted so far is durable."""
-        self._writer.flush()
+        with self.at_rest():
+            pass
+
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """Hold the session still: all that was accepted is durable, others wait at the door.
+
+        Without a door a session that is busy would never come to rest.
+        """
+        with self.mutex:
+            self._settling += 1
+            try:
+                self._writer.flush()
+            finally:
+                self._settling -= 1
+                self.mutex.notify_all()
+            before, self._inside = self._inside, threading.get_ident()
+            try:
+                yield
+            finally:
+                self._inside = before
 
     def _accept(self, items: Sequence[Body], id: str | None, *, resumable: bool = False) -> Ticket:
         """Check, encode, number and queue bodies as one batch."""
@@ -203,6 +227,8 @@ class Recorder:
             raise UsageError(f"An entry's id is a string of 1 to {_LONGEST_ID} characters.")
         drafts, payloads = _encode_all(items)
         with self._lock:
+            while self._settling and self._inside != threading.get_ident():
+                self.mutex.wait()
             if self._closed:
                 raise UsageError("This session is closed; open it again to append.")
             if id is not None:
@@ -436,8 +462,7 @@ class Recorder:
             self.streams.interrupt_all()
             self.flush()
             self._deliver()
-            with self.mutex:  # from the last look at the queue on, nothing more is accepted
-                self.flush()
+            with self.at_rest():
                 self._closed = True
         except DiskFull:
             raise
@@ -448,17 +473,29 @@ class Recorder:
         self._deliver()
         self._writer.raise_unseen()
 
+    def __del__(self) -> None:
+        """Free the lock of a session that was dropped without being closed.
+
+        Nothing can be waiting then: whatever waits is referred to by the thread that writes it.
+        """
+        if not self._closed:
+            self._closed = True
+            self._release()
+
     def _let_go(self) -> None:
         with self.mutex:
             self._closed = True
         self._pump.stop()
+        self._release()
+        _open_recorders.discard(self)
+
+    def _release(self) -> None:
         self.streams.close()
         with self.mutex:
             self._writer.close()
             if self._journal is not None:
                 self._journal.close()
                 self._journal = None
-        _open_recorders.discard(self)
 
 
 def _encode_all(items: Sequence[Any]) -> tuple[list[Draft], list[bytes]]:

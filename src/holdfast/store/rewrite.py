@@ -8,6 +8,7 @@ verifies from end to end. A mark at the end holds the state that the lines left 
 from __future__ import annotations
 
 import zlib
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -201,20 +202,26 @@ def replace_journal(files: Files, place: Place, journal: Journal, copy: Copy) ->
     kept = archive(files, place.folder, journal)
     path = place.folder / JOURNAL_NAME
     temporary = path.with_name(f".{JOURNAL_NAME}.{new_name()}")
-    descriptor = files.open_append(temporary, create=True)
-    try:
+    with ExitStack() as undo:
+        undo.callback(files.unlink, kept)
+        descriptor = files.open_append(temporary, create=True)
+        undo.callback(files.unlink, temporary)
+        undo.callback(files.close, descriptor)
         for chunk in _gathered(copy.chunks()):
             files.write_all(descriptor, chunk)
         files.sync(descriptor)
         files.rename(temporary, path)
-    except BaseException:
+        undo.pop_all()
+    try:
+        # If this fails a power cut may bring the old file back: nothing may be appended to the new
+        # one, and nothing will, because it is not the writer's.
+        files.sync_folder(place.folder)
+    except OSError:
         files.close(descriptor)
-        files.unlink(temporary)
-        files.unlink(kept)
         raise
-    files.sync_folder(place.folder)
     for segment in journal.segments[1:]:
-        files.unlink(place.folder / segment_name(segment.number))
+        with suppress(OSError):
+            files.unlink(place.folder / segment_name(segment.number))
     inode, end = files.status(descriptor).st_ino, copy.size_bytes
     return Place(place.folder, place.lock, path, descriptor, inode, place.segment, end), kept
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.errors import DiskFull, FormatTooNew, StorageError, UsageError
+from holdfast.errors import DiskFull, FormatTooNew, SessionNotFound, StorageError, UsageError
 from holdfast.journal.appender import Cursor
 from holdfast.journal.files import NO_ROOM
 from holdfast.journal.reader import Journal
@@ -179,8 +179,7 @@ class Session:
         the summary was being made; nothing that an earlier checkpoint covers comes back.
         """
         recorder = self._writable()
-        with recorder.mutex:
-            recorder.flush()
+        with recorder.at_rest():
             keep_from = self._keep_from(_number(upto), keep_last)
             body = Checkpoint(_summary(summary), keep_from, tokens)
             ticket = recorder.submit([body])
@@ -223,8 +222,7 @@ class Session:
         """Go on from an earlier entry (``None``: from the beginning). Nothing is destroyed."""
         recorder = self._writable()
         number = _number(to)
-        with recorder.mutex:
-            recorder.flush()
+        with recorder.at_rest():
             if number is not None:
                 with self._journal() as journal:
                     entry = journal.find(number) if journal is not None else None
@@ -261,8 +259,7 @@ class Session:
             raise StorageError(f"{self.path} could not be compacted: {error}.") from error
 
     def _compact(self, recorder: Recorder) -> Compaction:
-        with recorder.mutex:
-            recorder.flush()
+        with recorder.at_rest():
             trouble = recorder.trouble()
             if trouble is not None:
                 raise trouble
@@ -366,8 +363,8 @@ class Session:
         recorder = self._recorder
         if recorder is None:
             with self._journal() as journal:
-                if journal is not None:
-                    self._read_branch.load(journal, self.state.head, [], whole=whole)
+                assert journal is not None
+                self._read_branch.load(journal, self.state.head, [], whole=whole)
             return self._read_branch
         with recorder.mutex, self._journal() as journal:
             noticed: list[Damage] = []
@@ -383,7 +380,11 @@ class Session:
         if journal is not None or not self._closed or self.state.seq < 0:
             yield journal
             return
-        with Journal(self._home.files, self.path) as journal:
+        try:
+            journal = Journal(self._home.files, self.path)
+        except FileNotFoundError:
+            raise SessionNotFound(f"{self.path} is gone: it was deleted or moved.") from None
+        with journal:
             yield journal
 
     def _restored(self, messages: list[Message]) -> list[Message]:

@@ -1,0 +1,291 @@
+"""Waiting for an append: blocking, with a time-out, from asyncio; and errors nobody awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import threading
+
+import pytest
+
+from holdfast.errors import DiskFull, WriteFailed
+from holdfast.journal.files import Files
+from holdfast.journal.ticket import Ticket
+from tests.journal.writing import Desk
+
+
+@pytest.fixture
+def desk(tmp_path, files):
+    desk = Desk(files, tmp_path / "session")
+    desk.append("a")
+    files.calls.clear()
+    yield desk
+    files.heal()
+    desk.writer.close()
+
+
+def break_for_good(desk) -> None:
+    """Let the next sync fail, and the change to another file too."""
+    desk.files.fail("sync", name="journal.jsonl")
+    desk.files.fail("open_append", name=".2.")
+
+
+@pytest.fixture
+def slow_sync(desk):
+    """Let the next sync wait for an event; return (entered, go on)."""
+    inside, gate = threading.Event(), threading.Event()
+    descriptor = desk.writer.place.descriptor
+
+    def slow() -> None:
+        inside.set()
+        gate.wait()
+        Files().sync(descriptor)
+
+    desk.files.on("sync", slow)
+    yield inside, gate
+    gate.set()
+
+
+class TestWaiting:
+    def test_a_done_ticket_answers_at_once_and_again(self, desk):
+        ticket = desk.append("b")
+        assert ticket.done
+        assert ticket.wait() == ticket.wait(0) == ticket.position
+
+    def test_a_ticket_without_a_writer_is_done(self, desk):
+        entry = desk.on_disk()[-1]
+        assert Ticket(None, [], None, [entry]).wait() == entry.position
+
+    def test_a_time_out_does_not_withdraw_the_entry(self, desk, slow_sync):
+        inside, gate = slow_sync
+        leader = threading.Thread(target=desk.append, args=("b",))
+        leader.start()
+        inside.wait()
+        ticket = desk.submit("c")
+        for seconds in (0, 0.001):
+            with pytest.raises(TimeoutError, match="on their way"):
+                ticket.wait(seconds)
+        assert not ticket.done
+        gate.set()
+        leader.join()
+        assert ticket.wait(30).seq == 3
+        assert desk.texts() == ["a", "b", "c"]
+
+    def test_whoever_waits_with_a_time_out_may_have_to_write(self, desk):
+        assert desk.submit("b").wait(0).seq == 2
+
+    def test_disk_full_then_room(self, desk):
+        ticket = desk.submit("b")
+        with desk.files.full_disk():
+            for _ in range(3):
+                with pytest.raises(DiskFull):
+                    ticket.wait()
+        assert ticket.refusals == 3
+        assert ticket.wait().seq == 2
+
+
+class TestUnseenErrors:
+    def test_an_error_nobody_waited_for_is_raised_by_the_next_call_once(self, desk):
+        break_for_good(desk)
+        desk.submit("b")
+        desk.submit("c")
+        desk.writer.drain()
+        with pytest.raises(WriteFailed):
+            desk.writer.raise_unseen()
+        desk.writer.raise_unseen()
+
+    def test_by_the_next_append(self, desk):
+        break_for_good(desk)
+        desk.submit("b")
+        desk.writer.drain()
+        with pytest.raises(WriteFailed):
+            desk.submit("c")
+        desk.writer.raise_unseen()
+
+    def test_an_error_that_was_seen_is_not_told_again(self, desk):
+        break_for_good(desk)
+        ticket = desk.submit("b")
+        with pytest.raises(WriteFailed):
+            ticket.wait()
+        desk.writer.raise_unseen()
+        with pytest.raises(WriteFailed):  # but whoever asks is told
+            ticket.wait()
+
+    def test_entries_queued_meanwhile_fail_too(self, desk):
+        descriptor_sync = threading.Event()
+        tickets: list[Ticket] = []
+
+        def fail() -> None:
+            tickets.append(desk.submit("queued meanwhile"))
+            descriptor_sync.set()
+            raise OSError(errno.EIO, "broken")
+
+        desk.files.on("sync", fail)
+        desk.files.fail("open_append", name=".2.")
+        with pytest.raises(WriteFailed):
+            desk.append("b")
+        (late,) = tickets
+        assert late.done
+        with pytest.raises(WriteFailed) as caught:
+            late.wait()
+        assert caught.value.last_durable == 1
+
+
+class TestAwait:
+    """``await ticket`` never blocks the loop; a thread does the writing, as the pump would."""
+
+    def test_it_returns_the_position(self, desk):
+        async def main():
+            ticket = desk.submit("b")
+            writing = asyncio.create_task(asyncio.to_thread(desk.writer.drain))
+            position = await ticket
+            await writing
+            assert await ticket == position
+            return position
+
+        assert asyncio.run(main()).seq == 2
+
+    def test_many_await_one_ticket(self, desk):
+        async def main():
+            ticket = desk.submit("b")
+
+            async def wait():
+                return await ticket
+
+            waiters = [asyncio.create_task(wait()) for _ in range(5)]
+            await asyncio.sleep(0)
+            await asyncio.to_thread(desk.writer.drain)
+            return {position.seq for position in await asyncio.gather(*waiters)}
+
+        assert asyncio.run(main()) == {2}
+
+    def test_a_cancelled_await_does_not_withdraw_the_entry(self, desk):
+        async def main():
+            ticket = desk.submit("b")
+
+            async def wait():
+                await ticket
+
+            waiter = asyncio.create_task(wait())
+            await asyncio.sleep(0)
+            waiter.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiter
+            assert not ticket.done
+            await asyncio.to_thread(desk.writer.drain)
+            await asyncio.sleep(0)  # the wake-up finds a cancelled future
+            return await ticket
+
+        assert asyncio.run(main()).seq == 2
+        assert desk.texts() == ["a", "b"]
+
+    def test_a_time_out_of_asyncio(self, desk):
+        async def main():
+            ticket = desk.submit("b")
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.001):
+                    await ticket
+            await asyncio.to_thread(desk.writer.drain)
+            return await ticket
+
+        assert asyncio.run(main()).seq == 2
+
+    def test_a_full_disk_is_raised_and_the_ticket_can_be_awaited_again(self, desk):
+        async def main():
+            ticket = desk.submit("b")
+            with desk.files.full_disk():
+                for _ in range(3):
+                    writing = asyncio.create_task(asyncio.to_thread(desk.writer.drain))
+                    with pytest.raises(DiskFull) as caught:
+                        await ticket
+                    assert caught.value.pending == (2,)
+                    await writing
+            writing = asyncio.create_task(asyncio.to_thread(desk.writer.drain))
+            position = await ticket
+            await writing
+            return position
+
+        assert asyncio.run(main()).seq == 2
+        assert desk.texts() == ["a", "b"]
+
+    def test_a_failure_is_raised(self, desk):
+        break_for_good(desk)
+
+        async def main():
+            ticket = desk.submit("b")
+            writing = asyncio.create_task(asyncio.to_thread(desk.writer.drain))
+            with pytest.raises(WriteFailed):
+                await ticket
+            await writing
+            with pytest.raises(WriteFailed):
+                await ticket
+
+        asyncio.run(main())
+        desk.writer.raise_unseen()
+
+    def test_an_interrupted_round_is_waited_for_until_it_is_durable(self, desk):
+        """Whoever leads may be interrupted: that wakes the task, but nothing is durable yet."""
+
+        def interrupt() -> None:
+            raise KeyboardInterrupt
+
+        desk.files.on("sync", interrupt)
+
+        def lead() -> bool:
+            try:
+                desk.writer.drain()
+            except KeyboardInterrupt:
+                return True
+            return False
+
+        async def main():
+            ticket = desk.submit("b")
+
+            async def wait():
+                return await ticket
+
+            waiter = asyncio.create_task(wait())
+            await asyncio.sleep(0)
+            assert await asyncio.to_thread(lead)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert not waiter.done()
+            await asyncio.to_thread(desk.writer.drain)
+            return await waiter
+
+        assert asyncio.run(main()).seq == 2
+
+    def test_a_loop_that_was_closed_before_the_end_harms_nobody(self, desk):
+        loop = asyncio.new_event_loop()
+        ticket = desk.submit("b")
+
+        async def wait():
+            await ticket
+
+        task = loop.create_task(wait())
+        loop.run_until_complete(asyncio.sleep(0))
+        task.cancel()
+        loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+        loop.close()
+        desk.append("c")
+        assert ticket.done
+        assert desk.texts() == ["a", "b", "c"]
+        del task, loop
+        gc.collect()
+
+    def test_a_ticket_that_is_settled_before_it_is_subscribed_to(self, desk):
+        """Between the look and the subscription another thread may be faster."""
+
+        async def main():
+            ticket = desk.submit("b")
+            real = desk.writer.subscribe
+
+            def late(ticket, callback):
+                desk.writer.drain()
+                return real(ticket, callback)
+
+            desk.writer.subscribe = late
+            return await ticket
+
+        assert asyncio.run(main()).seq == 2

@@ -1,0 +1,153 @@
+"""How a session is left: closed, dropped, forked, at the end of the interpreter."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+from weakref import WeakSet
+
+import pytest
+
+import holdfast
+from holdfast import user
+from holdfast.store import recorder as recorder_module
+
+
+def texts(session):
+    return [message.text for message in session.messages]
+
+
+def descriptors():
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Let the module know of no recorder but those of this test."""
+    recorders: WeakSet[recorder_module.Recorder] = WeakSet()
+    monkeypatch.setattr(recorder_module, "_open_recorders", recorders)
+    return recorders
+
+
+def test_closed_sessions_keep_no_files_open(store):
+    kept = []
+    before = descriptors()
+    for _ in range(5):
+        with store.create() as session:
+            session.append(user("a"))
+            with session.stream() as live:
+                live.write("b")
+            session.messages  # noqa: B018
+        with store.open(session.id) as again:
+            again.append(user("c"))
+        with store.open(session.id, "read") as reader:
+            assert texts(reader) == ["a", "b", "c"]
+        kept += [session, again, reader]
+    assert descriptors() == before
+
+
+def test_a_closed_session_is_read_without_keeping_files_open(store):
+    with store.create() as session:
+        session.append(user("a"))
+    with store.open(session.id, "read") as reader:
+        pass
+    reader.close()
+    before = descriptors()
+    for each in (session, reader):
+        assert texts(each) == ["a"]
+        assert each.context() == [user("a")]
+    assert descriptors() == before
+
+
+def test_a_closed_session_that_was_deleted_says_so(store):
+    with store.create() as session:
+        session.append(user("a"))
+    store.delete(session.id)
+    with pytest.raises(holdfast.SessionNotFound):
+        session.messages  # noqa: B018
+
+
+def test_a_dropped_session_lets_go_of_its_files_and_its_lock(store, eventually):
+    before = descriptors()
+    session = store.create()
+    session.append(user("a"))
+    live = session.stream()
+    live.write("half")
+    session_id = session.id
+    del session, live
+    eventually(lambda: descriptors() == before)  # the background lingers for a second
+    again = store.open(session_id)
+    assert texts(again)[0] == "a"
+    reader = store.open(session_id, "read")
+    again.close()
+    del again, reader
+    assert descriptors() == before
+
+
+def test_the_end_of_the_interpreter_writes_what_was_submitted(store):
+    child = textwrap.dedent("""
+        import sys, holdfast
+        session = holdfast.open_store(sys.argv[1]).create()
+        for number in range(100):
+            session.submit(holdfast.user(str(number)))
+        print(session.id)
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", child, store.path], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    assert texts(store.open(done.stdout.strip())) == [str(number) for number in range(100)]
+
+
+def test_what_cannot_be_written_at_the_end_is_logged(fragile, files, alone, caplog):
+    session = fragile.create()
+    session.append(user("a"))
+    files.fail("sync", errno.EIO, name="journal", times=None)
+    session.submit(user("lost"))
+    with caplog.at_level(logging.CRITICAL, logger="holdfast"):
+        recorder_module._close_all()
+    assert "read-only now" in caplog.text
+    assert not alone
+
+
+def test_a_forked_child_leaves_the_session_to_its_parent(store):
+    child = textwrap.dedent("""
+        import os, sys, holdfast
+        session = holdfast.open_store(sys.argv[1]).create()
+        session.append(holdfast.user("a"))
+        pid = os.fork()
+        if pid == 0:
+            try:
+                session.append(holdfast.user("from the child"))
+            except holdfast.UsageError as error:
+                print(error, flush=True)
+            session.close()
+            sys.exit(0)
+        os.waitpid(pid, 0)
+        session.append(holdfast.user("b"))
+        session.close()
+        print(session.id)
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", child, store.path], capture_output=True, text=True, check=True
+    )
+    said, session_id = done.stdout.splitlines()
+    assert "belongs to the parent" in said
+    assert texts(store.open(session_id)) == ["a", "b"]
+
+
+def test_a_session_of_the_parent_takes_nothing_in_the_child(store, alone):
+    session = store.create()
+    session.append(user("a"))
+    recorder_module._leave_all_to_parent()
+    with pytest.raises(holdfast.UsageError, match="before a fork"):
+        session.append(user("b"))
+    session._recorder._closed = session._recorder._forked = False
+    session.close()
+    assert texts(session) == ["a"]
