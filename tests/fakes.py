@@ -7,7 +7,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +135,12 @@ class FakeFiles(Files):
         self.faults.clear()
         self.free()
 
+    @property
+    def left_open(self) -> list[str]:
+        """Names of the files that are open."""
+        with self._mutex:
+            return sorted(self._names.values())
+
     def count(self, method: str, name: str = "") -> int:
         """Return how often a method was called on files with ``name`` in their name."""
         with self._mutex:
@@ -175,10 +181,12 @@ class FakeFiles(Files):
                 return False
         if fault is not None:
             return fault.act(*args, **kwargs)
-        result = real()
-        if method in _OPENING:
-            with self._mutex:
+        with self._mutex if method in (*_OPENING, "close") else nullcontext():
+            result = real()
+            if method in _OPENING:
                 self._names[result] = name
+            elif method == "close":
+                self._names.pop(target, None)
         return result
 
 

@@ -238,8 +238,12 @@ def test_a_compaction_that_fails_leaves_everything_as_it_was(
     expected = holdfast.DiskFull if error == errno.ENOSPC else holdfast.StorageError
     with pytest.raises(expected):
         session.compact()
-    assert contents(session.path) == before or method == "sync_folder"
-    assert journal_bytes(session) == before["journal.jsonl"]
+    after = contents(session.path)
+    # Where the swap itself may have happened, the archive stays: it is a copy too many at worst.
+    for archived in [each for each in after if each.endswith(".gz")]:
+        assert method in {"sync_folder", "rename"}
+        assert gzip.decompress(after.pop(archived)) == before["journal.jsonl"]
+    assert after == before
     session.append(user("goes on"))
     session.compact()
     session.close()
@@ -251,8 +255,8 @@ def test_a_folder_that_cannot_be_synced_after_the_swap_acknowledges_nothing_more
     fragile, files, filled
 ):
     session = filled(fragile)
-    (session.path / "archive").mkdir(mode=0o700)
-    files.fail("sync_folder", errno.EIO, name=session.id)
+    # The first one is for the archive's folder.
+    files.fail("sync_folder", errno.EIO, name=session.id, nth=2)
     with pytest.raises(holdfast.StorageError):
         session.compact()
     with pytest.raises(holdfast.WriteFailed):

@@ -176,7 +176,8 @@ def test_a_mark_sets_the_state_to_what_it_says():
 
 def test_a_mark_of_another_shape_is_passed_over():
     odd = Mark(state={"head": "text"})
-    assert state_in(odd) is None
+    assert state_in(entry(odd, 6, "mark")) is None
+    assert state_in(entry(user("a"), 6, "message")) is None
     state = fold([entry(user("a"), 4, "message")])
     assert fold([entry(odd, 6, "mark")], state).head == 4
 
@@ -198,10 +199,45 @@ def test_only_damage_is_remembered_as_a_gap():
     assert fold([entry(gap("omission"), 1, "gap")]).gaps == []
 
 
+def test_a_mark_that_was_altered_is_not_believed():
+    mark = mark_of(fold([entry(user("a"), 4, "message")]))
+    for status in ("edited", "unverified"):
+        assert state_in(entry(mark, 6, "mark", status=status)) is None
+        assert fold([entry(mark, 6, "mark", status=status)]).head is None
+
+
 def test_a_mark_of_a_session_that_needs_something_unknown_says_so():
-    state = state_in(Mark(state={"seq": 1, "must": ["message", "vow"]}))
+    state = state_in(entry(Mark(state={"seq": 1, "must": ["message", "vow"]}), 2, "mark"))
     assert state is not None
     assert state.unsupported == "entries of type 'vow'"
-    known = state_in(Mark(state={"seq": 1, "must": ["message"]}))
+    known = state_in(entry(Mark(state={"seq": 1, "must": ["message"]}), 2, "mark"))
     assert known is not None
     assert known.unsupported is None
+
+
+def marks(session):
+    return [each for each in session.follow(wait=False) if each.type == "mark"]
+
+
+def test_a_state_that_no_line_can_hold_gets_no_mark(store):
+    session = store.create()
+    session.append(user("a"))
+    session.update(notes="x" * 300_000)
+    session.checkpoint("so far")
+    assert marks(session) == []
+    session.update(notes="short")
+    session.checkpoint("so far")
+    assert len(marks(session)) == 1
+    assert reopened(store, session).meta == {"notes": "short"}
+
+
+def test_costs_beyond_what_json_can_hold_get_no_mark(store):
+    session = store.create()
+    for _ in range(2):
+        session.usage(input=1, output=1, cost_usd=1.7e308)
+    session.checkpoint("so far")
+    assert marks(session) == []
+    session.append(user("goes on"))
+    again = reopened(store, session)
+    assert again.totals.cost_usd == float("inf")
+    assert again.messages == [user("goes on")]

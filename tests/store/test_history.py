@@ -297,3 +297,21 @@ def test_the_context_after_a_checkpoint_reads_only_the_end(fragile, files, monke
     with fragile.open(session.id) as again:
         assert len(again.context()) == 4
     assert sum(read) < size / 3
+
+
+def test_what_slips_in_at_the_last_moment_is_waited_for(session, monkeypatch):
+    monkeypatch.setattr("holdfast.journal.pump.Pump.wake", lambda _: None)
+    monkeypatch.setattr("holdfast.store.recorder._RETRY_SECONDS", 0.01)
+    writer = session._recorder._writer
+    flush = writer.flush
+    calls: list[None] = []
+
+    def flush_later() -> None:
+        calls.append(None)
+        if len(calls) > 1:
+            flush()
+
+    monkeypatch.setattr(writer, "flush", flush_later)
+    session.submit(user("slipped in"))
+    session.checkpoint("so far", keep_last=1)
+    assert texts(session.context()) == ["so far", "slipped in"]

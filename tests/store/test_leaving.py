@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import gc
 import logging
-import os
 import subprocess
 import sys
 import textwrap
@@ -22,11 +21,6 @@ def texts(session):
     return [message.text for message in session.messages]
 
 
-def descriptors():
-    gc.collect()
-    return len(os.listdir("/proc/self/fd"))
-
-
 @pytest.fixture
 def alone(monkeypatch):
     """Let the module know of no recorder but those of this test."""
@@ -35,34 +29,39 @@ def alone(monkeypatch):
     return recorders
 
 
-def test_closed_sessions_keep_no_files_open(store):
-    kept = []
-    before = descriptors()
-    for _ in range(5):
-        with store.create() as session:
-            session.append(user("a"))
-            with session.stream() as live:
-                live.write("b")
-            session.messages  # noqa: B018
-        with store.open(session.id) as again:
-            again.append(user("c"))
-        with store.open(session.id, "read") as reader:
-            assert texts(reader) == ["a", "b", "c"]
-        kept += [session, again, reader]
-    assert descriptors() == before
-
-
-def test_a_closed_session_is_read_without_keeping_files_open(store):
-    with store.create() as session:
+def test_closed_sessions_keep_no_files_open(fragile, files):
+    with fragile.create() as session:
         session.append(user("a"))
-    with store.open(session.id, "read") as reader:
+        with session.stream() as live:
+            live.write("b")
+        assert texts(session) == ["a", "b"]
+        assert files.left_open != []
+    assert files.left_open == []
+    with fragile.open(session.id) as again:
+        again.append(user("c"))
+        assert len(again.messages) == 3
+    assert files.left_open == []
+    with fragile.open(session.id, "read") as reader:
+        assert len(reader.messages) == 3
+    assert files.left_open == []
+    with fragile.open(session.id) as again:
+        fork = again.fork()
+        fork.close()
+        again.compact()
+        assert len(list(again.follow(wait=False))) > 3
+    assert files.left_open == []
+
+
+def test_a_closed_session_is_read_without_keeping_files_open(fragile, files):
+    with fragile.create() as session:
+        session.append(user("a"))
+    with fragile.open(session.id, "read") as reader:
         pass
     reader.close()
-    before = descriptors()
     for each in (session, reader):
         assert texts(each) == ["a"]
         assert each.context() == [user("a")]
-    assert descriptors() == before
+    assert files.left_open == []
 
 
 def test_a_closed_session_that_was_deleted_says_so(store):
@@ -73,21 +72,23 @@ def test_a_closed_session_that_was_deleted_says_so(store):
         session.messages  # noqa: B018
 
 
-def test_a_dropped_session_lets_go_of_its_files_and_its_lock(store, eventually):
-    before = descriptors()
-    session = store.create()
+def test_a_dropped_session_lets_go_of_its_files_and_its_lock(fragile, files, eventually):
+    session = fragile.create()
     session.append(user("a"))
     live = session.stream()
     live.write("half")
     session_id = session.id
+    assert texts(session) == ["a"]
     del session, live
-    eventually(lambda: descriptors() == before)  # the background lingers for a second
-    again = store.open(session_id)
-    assert texts(again)[0] == "a"
-    reader = store.open(session_id, "read")
-    again.close()
-    del again, reader
-    assert descriptors() == before
+    # The background lingers for a second.
+    eventually(lambda: (gc.collect(), files.left_open == [])[1])
+    with fragile.open(session_id) as again:
+        assert texts(again) == ["a", "half"]
+    reader = fragile.open(session_id, "read")
+    assert texts(reader) == ["a", "half"]
+    del reader
+    gc.collect()
+    assert files.left_open == []
 
 
 def test_the_end_of_the_interpreter_writes_what_was_submitted(store):

@@ -150,7 +150,7 @@ def test_a_folder_in_the_place_of_a_journal(store, home):
     (folder / "journal.jsonl").mkdir()
     before = snapshot(home)
     for attempt in (store.open, store.verify, lambda wanted: store.open(wanted, mode="read")):
-        with pytest.raises(holdfast.StorageError, match="directory"):
+        with pytest.raises(holdfast.StorageError, match="not a regular file"):
             attempt(FIRST)
     assert snapshot(home) == before
 

@@ -159,3 +159,17 @@ def test_listeners_hear_what_close_writes(store):
     stream.write("half")
     session.close()
     assert heard_texts(heard) == ["a", "half"]
+
+
+def test_a_round_that_is_published_twice_is_heard_once(store):
+    session = store.create()
+    session.append(user("a"))
+    heard, _ = recorded(session)
+    ticket = session.submit(user("b"))
+    ticket.wait()
+    session._recorder.publish([ticket])  # as after an interrupt at the wrong moment
+    session.append(user("c"))
+    session.close()
+    assert heard_texts(heard) == ["b", "c"]
+    assert [message.text for message in session.messages] == ["a", "b", "c"]
+    assert session.state.messages == 3

@@ -11,13 +11,14 @@ was and says why. When something goes wrong, in this order of preference:
 - **that fails too, or the file is no longer ours** (deleted, replaced, changed by somebody else):
   ``WriteFailed``.
 
-An interrupt (Ctrl+C) may come between any two steps. The end that was returned last is then still
-the truth, and the next call cuts the file back to it first.
+An interrupt (Ctrl+C) may come between any two steps. The place that was returned last is then still
+the truth, and the next call cuts the file back to its end first.
 """
 
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -76,13 +77,15 @@ class Appender:
     def __init__(self, files: Files, header: Header) -> None:
         self._files = files
         self._header = header
-        self._broken = False
-        self._unsure = False
+        self._broken_segment: int | None = None
+        self._attempted_end = 0
         self._reserved_until = 0
         self._look_again = 0.0
 
     def append(self, place: Place, cursor: Cursor, data: bytes) -> tuple[Place, int]:
         """Write whole lines behind ``place.end``; return the new place and where they begin.
+
+        If the new place is another file, the caller closes the old one.
 
         Raises:
             DiskFull: there is no room; nothing was changed.
@@ -94,17 +97,15 @@ class Appender:
             return self._continue(place, cursor, data, str(reason))
 
     def _append(self, place: Place, cursor: Cursor, data: bytes) -> tuple[Place, int]:
-        if self._broken:
-            raise _Unusable("the last attempt to go on in a new file found no room")
-        if self._unsure:
-            self._cut_back(place)
+        if self._broken_segment == place.segment:
+            raise _Unusable("an earlier attempt to write or sync it failed")
         self._check_ours(place, cursor)
         start = place.end
         if place.newline_missing:
             data = b"\n" + data
             start += 1
         self._reserve(place, len(data))
-        self._unsure = True
+        end = self._attempted_end = place.end + len(data)
         try:
             written = self._files.write(place.descriptor, data)
         except OSError as error:
@@ -118,33 +119,30 @@ class Appender:
             self._files.sync(place.descriptor)
         except OSError as error:
             raise _Unusable(f"syncing failed: {error}") from error
-        return self._placed(place, place.end + len(data)), start
-
-    def _placed(self, place: Place, end: int) -> Place:
-        self._unsure = False
-        return Place(
-            place.folder, place.lock, place.path, place.descriptor, place.inode, place.segment, end
-        )
+        folder, lock, path = place.folder, place.lock, place.path
+        return Place(folder, lock, path, place.descriptor, place.inode, place.segment, end), start
 
     def _cut_back(self, place: Place) -> None:
-        """Remove what an attempt that did not succeed may have left behind the durable end."""
+        """Remove what an attempt that did not succeed has left behind the durable end."""
         try:
             self._files.truncate(place.descriptor, place.end)
         except OSError as error:
             raise _Unusable(f"an incomplete write could not be undone: {error}") from error
-        self._unsure = False
         self._reserved_until = 0  # cutting gives it back
 
     def _check_ours(self, place: Place, cursor: Cursor) -> None:
         """Make sure that the file is as we left it; about once a second, also under its name.
 
-        An acknowledgement into a deleted file is worth nothing.
+        An acknowledgement into a deleted file is worth nothing. Bytes behind the durable end are
+        ours only if an attempt of our own could have put them there.
         """
         status = self._files.status(place.descriptor)
         if status.st_nlink == 0:
             raise WriteFailed(f"{place.path} was deleted", cursor.last_seq)
         if status.st_size != place.end:
-            raise WriteFailed(f"{place.path} was changed by somebody else", cursor.last_seq)
+            if not place.end < status.st_size <= self._attempted_end:
+                raise WriteFailed(f"{place.path} was changed by somebody else", cursor.last_seq)
+            self._cut_back(place)
         now = time.monotonic()
         if now >= self._look_again:
             self._look_again = now + _LOOK_EVERY_SECONDS
@@ -154,6 +152,8 @@ class Appender:
                 raise WriteFailed(f"{place.path} is gone ({error})", cursor.last_seq) from error
             if inode != place.inode:
                 raise WriteFailed(f"{place.path} was replaced by another file", cursor.last_seq)
+            if not place.lock.is_in_place(place.folder):
+                raise WriteFailed(f"The lock of {place.folder} was removed", cursor.last_seq)
 
     def _reserve(self, place: Place, coming: int) -> None:
         """Keep room set aside beyond the end, so that a full disk does not stop us at once."""
@@ -166,7 +166,7 @@ class Appender:
         self, place: Place, cursor: Cursor, data: bytes, reason: str
     ) -> tuple[Place, int]:
         """Write to the next journal file instead."""
-        self._broken = True
+        self._broken_segment = place.segment
         assert cursor.last_seq is not None
         body, _ = encode_body(
             Header(
@@ -186,31 +186,26 @@ class Appender:
         except OSError as error:
             what = f"{place.path} cannot be used any more ({reason}), nor a new file beside it"
             raise no_room_or(error, path, what, cursor.last_seq) from error
-        try:
-            self._files.close(place.descriptor)
-            # The index looks at the first file's times: tell it that there is something new.
+        with suppress(OSError):  # a hint to the index, which looks at the first file's times
             self._files.touch(place.folder / JOURNAL_NAME)
-        except OSError:
-            pass  # a descriptor that was bad already, and a hint
-        self._broken = self._unsure = False
-        self._reserved_until = 0
+        self._reserved_until = self._attempted_end = 0
         end = len(header) + len(data)
         return Place(place.folder, place.lock, path, descriptor, inode, segment, end), len(header)
 
-    def forget_reserve(self) -> None:
-        """Start anew with another file."""
-        self._reserved_until = 0
+    def begin_anew(self) -> None:
+        """Forget the file; a rewrite has put another one in its place."""
+        self._reserved_until = self._attempted_end = 0
+        self._broken_segment = None
 
     def close(self, place: Place) -> None:
         """Give the reserve back and close the file."""
-        try:
-            status = self._files.status(place.descriptor)
+        with suppress(OSError):  # what is acknowledged is durable; blocks beyond are not ours
+            ours = self._reserved_until and self._broken_segment != place.segment
             # Bytes behind our end are somebody else's: then the reserve stays where it is.
-            if self._reserved_until and not self._broken and status.st_size == place.end:
+            if ours and self._files.status(place.descriptor).st_size == place.end:
                 self._files.truncate(place.descriptor, place.end)
+        with suppress(OSError):
             self._files.close(place.descriptor)
-        except OSError:
-            pass  # everything acknowledged is durable; blocks beyond the end are not ours
 
 
 def no_room_or(error: OSError, path: Path, what: str, last_durable: int | None) -> HoldfastError:

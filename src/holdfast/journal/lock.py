@@ -54,6 +54,8 @@ def _checksum(inode: int, size: int) -> int:
 class Lock:
     """The writer's hold on a session folder. Made by ``acquire`` only."""
 
+    _descriptor = -1
+
     def __init__(self, files: Files, descriptor: int) -> None:
         self._files = files
         self._descriptor = descriptor
@@ -117,12 +119,20 @@ class Lock:
                 "open it anew in the child."
             )
 
+    def is_in_place(self, folder: Path) -> bool:
+        """Tell whether others who want the lock would find this file."""
+        return _same_file(self._files, self._descriptor, folder / LOCK_NAME)
+
     def release(self) -> None:
         """Let go. Closing the descriptor is what frees the lock."""
         if self._descriptor >= 0:
             self._files.close(self._descriptor)
             self._descriptor = -1
         _held.discard(self)
+
+    def __del__(self) -> None:
+        """Let go if the holder was lost on its way to whoever would have released it."""
+        self.release()
 
     def _leave_to_parent(self) -> None:
         # A child that kept the descriptor open would keep the lock after the parent's death.

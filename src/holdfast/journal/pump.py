@@ -61,12 +61,21 @@ class Pump:
             thread.join()
 
     def _run(self) -> None:
-        while True:
-            self._awake = False  # before work looks: what comes after must wake it again
-            delay = self._work()
+        try:
+            while self._turn():
+                pass
+        finally:  # should work have raised after all, the next wake starts another thread
             with self._condition:
-                if not self._awake and not self._stopped:
-                    self._condition.wait(_LINGER_SECONDS if delay is None else delay)
-                if self._stopped or (delay is None and not self._awake):
-                    self._thread = None
-                    return
+                self._thread, self._awake = None, False
+
+    def _turn(self) -> bool:
+        """Work once and wait; tell whether there may be more to do."""
+        self._awake = False  # before work looks: what comes after must wake it again
+        delay = self._work()
+        with self._condition:
+            if not self._awake and not self._stopped:
+                self._condition.wait(_LINGER_SECONDS if delay is None else delay)
+            if self._stopped or (delay is None and not self._awake):
+                self._thread = None
+                return False
+            return True

@@ -146,9 +146,10 @@ class Segment:
 
         The last answer is kept: opening looks at the end of a file more than once.
         """
-        if self._last_block is None or self._last_block.end != end:
-            self._last_block = self._read_block_before(end)
-        return self._last_block
+        block = self._last_block
+        if block is None or block.end != end:
+            block = self._last_block = self._read_block_before(end)
+        return block
 
     def _read_block_before(self, end: int) -> Block:
         size = _BLOCK_BYTES
@@ -387,15 +388,19 @@ def _with_neighbours(records: list[Record]) -> list[Record]:
     """Tell each damaged stretch the numbers of the entries around it, as far as they are known."""
     if all(type(record) is Entry for record in records):
         return records
-    numbers = [record.seq if isinstance(record, Entry) else None for record in records]
-    done: list[Record] = []
+    done = list(records)
+    before: int | None = None
     for place, record in enumerate(records):
         if isinstance(record, Damage):
-            before = next((seq for seq in reversed(numbers[:place]) if seq is not None), None)
-            after = next((seq for seq in numbers[place:] if seq is not None), None)
-            done.append(structs.replace(record, before=before, after=after))
+            done[place] = structs.replace(record, before=before)
         else:
-            done.append(record)
+            before = record.seq
+    after: int | None = None
+    for place, record in reversed(list(enumerate(done))):
+        if isinstance(record, Damage):
+            done[place] = structs.replace(record, after=after)
+        else:
+            after = record.seq
     return done
 
 
@@ -419,7 +424,21 @@ class Journal:
         with ExitStack() as undo:
             undo.callback(self.close)
             self._open(files, folder)
+            while self._was_replaced():
+                self.close()
+                self._open(files, folder)
             undo.pop_all()
+
+    def _was_replaced(self) -> bool:
+        """Tell whether a compaction put another first file in place while we opened the rest.
+
+        It merges the later files and removes them: what is only there must not be missed.
+        """
+        first = self.segments[0]
+        try:
+            return self.files.status_of(f"{self.folder}/{first.name}").st_ino != first.inode
+        except FileNotFoundError:
+            return False  # the session was deleted; this is what it was
 
     def _open(self, files: Files, folder: Path) -> None:
         first = Segment(files, folder, 1)

@@ -37,11 +37,11 @@ class Ticket(Struct, eq=False):
     error: HoldfastError | None = None
     refusals: int = 0
     """How often there was no room."""
-    abandoned: bool = False
-    """Whether its caller was told that the disk is full."""
     seen: bool = False
     """Whether somebody has been told of the error."""
     finishes_stream: bool = False
+    trailer: Sequence[Entry] = ()
+    """Lines of the journal's own that are written behind the entries."""
     payloads: Sequence[bytes] = ()
     """Blobs to be written before the entries."""
     callbacks: Sequence[Callable[[], None]] = ()

@@ -5,7 +5,7 @@ writing becomes the leader: takes what is queued as one round, numbers and seals
 and synced outside the mutex, settles its tickets. Those who arrive meanwhile share the next round.
 
 There is one leader at a time, and what it reaches is stored in one assignment (``_durable``). So an
-interrupt at any point leaves either the old truth, with the round queued again, or the new one.
+interrupt at any point leaves either the old truth or the new one, and the round still queued.
 """
 
 from __future__ import annotations
@@ -43,11 +43,14 @@ class Owner(Protocol):
     def store_payloads(self, place: Place, payloads: list[bytes]) -> None:
         """Write large payloads. Contract: durable on return; the lines that name them follow."""
 
-    def mark_after(self, entries: list[Entry]) -> Draft:
-        """Return the line that holds the state after a round's entries."""
+    def mark_after(self, entries: list[Entry]) -> Draft | None:
+        """Return the line that holds the state after a round's entries, if it can be held."""
 
     def publish(self, tickets: list[Ticket]) -> None:
-        """Take note of a durable round. Contract: runs under the mutex, must not raise."""
+        """Take note of durable tickets.
+
+        Contract: runs under the mutex, must not raise, may be called for the same ones again.
+        """
 
 
 class Writer:
@@ -56,19 +59,22 @@ class Writer:
     def __init__(
         self, files: Files, header: Header, owner: Owner, cursor: Cursor, place: Place | None = None
     ) -> None:
-        self.lock = threading.RLock()
-        self.mutex = threading.Condition(self.lock)  # the same lock, with waiting
+        self.renew_locks()
         self._owner = owner
         self._appender = Appender(files, header)
         self._durable = place, cursor
         self._queue: list[Ticket] = []
-        self._round: list[Ticket] = []
         self._lost: list[Ticket] = []  # when nothing can be written any more
-        self._leading = False
+        self._leader: int | None = None  # the thread that writes
         self._full = False
         self._failure: HoldfastError | None = None
         self._unseen: list[Ticket] = []
         self._note_again = 0.0
+
+    def renew_locks(self) -> None:
+        """Make locks; anew in a forked child, where nobody may hold the old ones."""
+        self.lock = threading.RLock()
+        self.mutex = threading.Condition(self.lock)  # the same lock, with waiting
 
     # What callers see
 
@@ -88,7 +94,12 @@ class Writer:
 
         The caller holds the mutex.
         """
-        return self._lost + self._round + self._queue
+        return self._lost + self._queue
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nobody writes. The caller holds the mutex."""
+        return not self._queue and self._may_lead()
 
     def disk_full(self) -> DiskFull:
         """Return the error that says what waits for room."""
@@ -141,18 +152,25 @@ class Writer:
             while not ticket.done:
                 if ticket.refusals > refusals:
                     raise self.disk_full()
-                if not self._leading:
+                if self._may_lead():
                     self._lead()
                     continue
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     raise TimeoutError("The entries are not durable yet; they are on their way.")
-                self.mutex.wait(left)
+                try:
+                    self.mutex.wait(left)
+                except BaseException:  # an interrupt may have come while it was let go
+                    while not self.lock._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001  as Condition does
+                        self.lock.acquire()
+                    raise
 
     def drain(self) -> bool:
-        """Write a round, unless somebody does; tell whether nothing waits any more."""
+        """Write a round, after the one that is being written; tell whether nothing waits now."""
         with self.lock:
-            if self._queue and not self._leading:
+            while self._queue and not self._may_lead():
+                self.mutex.wait()
+            if self._queue:
                 self._lead()
             return not self._queue
 
@@ -160,8 +178,6 @@ class Writer:
         """Return when nothing waits any more; raise what ``Ticket.wait`` raises."""
         while True:
             with self.lock:
-                while self._leading and not self._queue:
-                    self.mutex.wait()
                 if not self._queue:
                     return
                 last = self._queue[-1]
@@ -179,16 +195,19 @@ class Writer:
     def move(self, place: Place, cursor: Cursor) -> None:
         """Go on in a file that a rewrite put in the old one's place.
 
-        The caller holds the mutex, has flushed, and has closed the old file.
+        The caller holds the mutex and has flushed.
         """
-        self._appender.forget_reserve()
+        old = self._durable[0]
         self._durable = place, cursor
+        self._appender.begin_anew()
+        if old is not None:
+            self._appender.close(old)
         place.lock.note_durable(place.inode, place.end)
 
     def close(self) -> None:
         """Give the reserve back and let go of the file and the lock."""
         with self.lock:
-            while self._leading:
+            while not self._may_lead():
                 self.mutex.wait()
             place, cursor = self._durable
             self._durable = None, cursor
@@ -197,26 +216,56 @@ class Writer:
                 self._appender.close(place)
                 place.lock.release()
 
-    # The leader. Enters and leaves with the mutex held, works without it.
+    # The leader. Enters and leaves with the mutex held (once), works without it. Tickets stay in
+    # the queue until they are settled, and settling begins with what is durable: so whatever an
+    # interrupt leaves undone, the next call does.
+
+    def _may_lead(self) -> bool:
+        if self._leader == threading.get_ident():  # an interrupt cut our last attempt short
+            self._leader = None
+        return self._leader is None
 
     def _lead(self) -> None:
-        tickets = self._round = self._take_round()
-        behind = list(self._queue)  # for the next round, which has to wait for this one
-        self._leading = True
         error: HoldfastError | None = None
-        self.mutex.release()
+        waiting = 0
         try:
-            self._commit(tickets)
+            self._leader = threading.get_ident()
+            self._settle_durable()
+            if not self._queue:
+                return
+            waiting = len(self._queue)
+            tickets = self._next_round()
+            behind = self._queue[len(tickets) :]
+            if not self._full and not (behind and behind[0].entries):
+                behind = []  # not numbered yet; that can wait
+            self.lock.release()
+            self._commit(tickets, behind)
         except HoldfastError as caught:
             error = caught
-        finally:  # also if an interrupt passes through
-            self.mutex.acquire()
-            self._leading = False
-            self._round = []
-            self._finish_round(tickets, behind, error)
+        finally:
+            # Take the mutex back, step down and settle, whatever comes. In this function, because
+            # an interrupt can come at the beginning of any other, before its first line.
+            interrupt: BaseException | None = None
+            while True:
+                try:
+                    while not self.lock._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001  as Condition does
+                        self.lock.acquire()
+                    self._leader = None
+                    self._settle(waiting, error)
+                except BaseException as caught:  # noqa: BLE001  raised below
+                    interrupt = caught
+                else:
+                    break
+        if interrupt is not None:
+            raise interrupt
 
-    def _take_round(self) -> list[Ticket]:
-        """Take what is queued, up to where a mark is due: a mark ends a round."""
+    def _next_round(self) -> list[Ticket]:
+        """Return what is queued, up to where a mark is due: a mark ends a round.
+
+        While there is no room, one ticket at a time: a large one must not keep small ones waiting.
+        """
+        if self._full and self.place is not None:
+            return self._queue[:1]
         room = MARK_EVERY_BYTES - self.cursor.since_mark_bytes
         for number, ticket in enumerate(self._queue, 1):
             for type_name, _, data in ticket.drafts:
@@ -224,45 +273,50 @@ class Writer:
                 if type_name == "checkpoint":
                     room = 0
             if room <= 0:
-                taken, self._queue = self._queue[:number], self._queue[number:]
-                return taken
-        taken, self._queue = self._queue, []
-        return taken
+                return self._queue[:number]
+        return list(self._queue)
 
-    def _finish_round(
-        self, tickets: list[Ticket], behind: list[Ticket], error: HoldfastError | None
-    ) -> None:
-        last, entries = self._durable[1].last_seq, tickets[-1].entries
-        durable = last is not None and bool(entries) and entries[-1].seq <= last
-        self._full = isinstance(error, DiskFull)
-        if durable:
-            self._owner.publish(tickets)
-            for ticket in tickets:
+    def _settle_durable(self) -> None:
+        """Publish and settle what is durable at the head of the queue; harmless if done twice."""
+        last = self._durable[1].last_seq
+        done = 0
+        for ticket in self._queue:
+            if last is None or not ticket.entries or ticket.entries[-1].seq > last:
+                break
+            done += 1
+        if done:
+            self._owner.publish(self._queue[:done])
+            for ticket in self._queue[:done]:
                 ticket.writer = None
-        elif error is None or self._full:
-            # The round's own mark is made anew with the next attempt.
-            tickets = [ticket for ticket in tickets if ticket.drafts[0][0] != "mark"]
-            self._queue = tickets + self._queue
-            tickets = tickets + behind
-            if self._full:
-                for ticket in tickets:
-                    ticket.refusals += 1
-        else:
-            tickets, self._queue = tickets + self._queue, []
+            del self._queue[:done]
+
+    def _settle(self, waiting: int, error: HoldfastError | None) -> None:
+        """Settle what is durable; tell the first ``waiting`` that were queued what became of it."""
+        told = self._queue[:waiting]
+        self._settle_durable()
+        self._full = isinstance(error, DiskFull)
+        if self._full:
+            for ticket in told:
+                ticket.refusals += 1
+        elif error is not None:
             self._failure = error
-            self._lost = tickets
-            self._unseen += tickets
-            for ticket in tickets:
+            told = self._queue
+            self._lost, self._queue = self._queue, []
+            self._unseen += self._lost
+            for ticket in self._lost:
                 ticket.error, ticket.writer = error, None
         self.mutex.notify_all()
-        for ticket in tickets:
+        for ticket in told:
             if ticket.callbacks:
                 ticket.notify()
 
-    def _commit(self, tickets: list[Ticket]) -> None:
+    def _commit(self, tickets: list[Ticket], behind: list[Ticket]) -> None:
         place, cursor = self._durable
-        after = self._number(tickets, cursor)
-        entries = [entry for ticket in tickets for entry in ticket.entries]
+        after = _number(tickets, cursor)
+        _number(behind, after)  # so that a full disk can be told what waits
+        if not behind:
+            after = self._mark(tickets, after)
+        entries = [e for ticket in tickets for e in (*ticket.entries, *ticket.trailer)]
         data = b"".join([entry.line + b"\n" for entry in entries])
         payloads = [payload for ticket in tickets for payload in ticket.payloads]
         try:
@@ -280,6 +334,8 @@ class Writer:
             entry.offset, entry.segment = start, segment
             start += len(entry.line) + 1
         self._durable = new_place, after
+        if place is not None and place.segment != segment:
+            self._appender.close(place)
         self._note_durable(new_place)
 
     def _note_durable(self, place: Place) -> None:
@@ -292,20 +348,26 @@ class Writer:
             self._note_again = now + _NOTE_EVERY_SECONDS
             place.lock.note_durable(place.inode, place.end)
 
-    def _number(self, tickets: list[Ticket], cursor: Cursor) -> Cursor:
-        """Give numbers, parents and checksums; return the cursor behind the last entry."""
-        at = timestamp()
-        for ticket in tickets:
-            if ticket.entries:  # numbered by an earlier attempt, which found no room
-                cursor = _behind(ticket.entries, cursor)
-            else:
-                ticket.entries, cursor = _sealed(ticket.drafts, at, ticket.id, cursor)
-        last = tickets[-1].entries[-1]
-        if cursor.since_mark_bytes >= MARK_EVERY_BYTES or last.type == "checkpoint":
+    def _mark(self, tickets: list[Ticket], cursor: Cursor) -> Cursor:
+        """Have a mark written behind the round if one is due; return the cursor behind it."""
+        last = tickets[-1]
+        if cursor.since_mark_bytes >= MARK_EVERY_BYTES or last.entries[-1].type == "checkpoint":
             draft = self._owner.mark_after([e for ticket in tickets for e in ticket.entries])
-            entries, cursor = _sealed([draft], at, None, cursor)
-            tickets.append(Ticket(self, [draft], None, entries, seen=True))
+            if draft is not None:
+                last.trailer, cursor = _sealed([draft], timestamp(), None, cursor)
         return cursor
+
+
+def _number(tickets: list[Ticket], cursor: Cursor) -> Cursor:
+    """Give numbers, parents and checksums; return the cursor behind the last entry."""
+    at = timestamp()
+    for ticket in tickets:
+        ticket.trailer = ()
+        if ticket.entries:  # numbered by an earlier attempt, which did not succeed
+            cursor = _behind(ticket.entries, cursor)
+        else:
+            ticket.entries, cursor = _sealed(ticket.drafts, at, ticket.id, cursor)
+    return cursor
 
 
 def _sealed(

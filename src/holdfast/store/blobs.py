@@ -48,8 +48,8 @@ class Blobs:
     def write(self, data: bytes) -> str:
         """Store ``data`` durably and return its name."""
         name = sha256(data).hexdigest()
-        if self._files.make_folder(self.folder):
-            self._files.sync_folder(self.folder.parent)
+        self._files.make_folder(self.folder)
+        self._files.sync_folder(self.folder.parent)  # also if a process that died had made it
         path = self.folder / name
         try:
             there = self._files.status_of(path).st_size == len(data)

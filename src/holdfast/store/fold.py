@@ -60,10 +60,16 @@ def mark_of(state: State) -> Mark:
     return Mark(state=msgspec.to_builtins(state))
 
 
-def state_in(mark: Mark) -> State | None:
-    """Return the state that a mark holds; ``None`` if another version gave it another shape."""
+def state_in(entry: Entry) -> State | None:
+    """Return the state that a mark holds.
+
+    ``None`` if it is no mark, was altered or cannot be verified, or if another version gave it
+    another shape: then the lines before it have to say.
+    """
+    if not isinstance(entry.body, Mark) or entry.status != "ok":
+        return None
     try:
-        state = msgspec.convert(mark.state, State)
+        state = msgspec.convert(entry.body.state, State)
     except msgspec.ValidationError:
         return None
     for type_name in state.must:
@@ -138,8 +144,8 @@ def _gap(state: State, _: Entry, body: Gap) -> None:
         state.gaps = [*state.gaps, (body.segment, body.offset, body.length)]
 
 
-def _mark(state: State, _: Entry, body: Mark) -> None:
-    restored = state_in(body)
+def _mark(state: State, entry: Entry, _: Mark) -> None:
+    restored = state_in(entry)
     if restored is not None:
         for name in State.__struct_fields__:
             setattr(state, name, getattr(restored, name))

@@ -118,9 +118,9 @@ class Follower:
             last.end = last.last_newline() + 1  # what has no newline is not yet written
             new = [record for block in last.forward(self._offset) for record in block.records]
             records = without_torn_end(new)
-            if not records:
-                return []
             entries = [record for record in records if isinstance(record, Entry)]
+            if not entries:
+                return []
             end = entries[-1].offset + len(entries[-1].line) + 1
             if not self._is_durable(journal, end):
                 return []

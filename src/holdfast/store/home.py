@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import SessionExists, SessionNotFound, UsageError, WriteFailed
 from holdfast.journal.appender import Place
+from holdfast.journal.files import NO_ROOM
 from holdfast.journal.lock import Lock
 from holdfast.journal.reader import JOURNAL_NAME
 from holdfast.model.ids import SESSION_ID, check_part, folder_of, new_uid
@@ -57,6 +58,7 @@ class Home:
         self.trash = root / "trash"
         self.index = root / "index.db"
         self._force = force
+        self._synced = False
 
     def folder(self, session_id: str) -> Path:
         """Return the folder of a session with a valid id."""
@@ -147,6 +149,10 @@ class Home:
                 there = there.parent
             self.check_local(there.resolve())
             self.files.make_folders(self.sessions)
+            if not self._synced:  # whoever made these may have died before syncing their names
+                self.files.sync_folder(self.root.parent)
+                self.files.sync_folder(self.root)
+                self._synced = True
         except PermissionError as error:
             raise WriteFailed(
                 f"{self.root} cannot be written ({error.strerror}): set HOLDFAST_HOME to a folder "
@@ -185,9 +191,9 @@ class Home:
             with suppress(OSError):
                 if not renamed:
                     discard_folder(files, making)
-                elif not isinstance(error, OSError):
-                    # An interrupt: the caller will try again. After a failed sync it cannot, and
-                    # what is there is better kept.
+                elif not isinstance(error, OSError) or error.errno in NO_ROOM:
+                    # The caller will try again, and must not find its own leavings. After a failed
+                    # sync it cannot, and what is there is better kept.
                     discard_folder(files, self.folder(session_id))
             if descriptor >= 0:
                 files.close(descriptor)

@@ -26,7 +26,8 @@ from holdfast.journal.files import NO_ROOM
 from holdfast.journal.lock import Lock, probe
 from holdfast.journal.reader import Journal, segment_name
 from holdfast.journal.repair import examine, lowest_unused_seq, set_aside
-from holdfast.model.entry import FORMAT, Entry, ForkedFrom, Header, Unknown
+from holdfast.model.codec import encode_body
+from holdfast.model.entry import FORMAT, Entry, ForkedFrom, Header, Meta, Unknown
 from holdfast.model.ids import (
     SESSION_ID,
     check_part,
@@ -116,7 +117,9 @@ class LocalStore:
 
             meta = {"workspace": workspace_path(workspace), **meta}
         header = Header(FORMAT, session_id, new_uid(), key)
-        recorder = Recorder(self._home, header, State(), first_meta=lambda: _with_project(meta))
+        meta = _with_project(meta)
+        encode_body(Meta(meta))  # what cannot be stored is refused now, not at the first append
+        recorder = Recorder(self._home, header, State(), first_meta=lambda: meta)
         return self._opened(Session(self._home, session_id, recorder=recorder, new_meta=meta))
 
     def open(self, id: str | os.PathLike[str], mode: Mode = "write") -> Session:
@@ -429,8 +432,10 @@ def _place(files: Files, journal: Journal, lock: Lock, tail: Tail) -> Place:
         files.unlink(folder / segment_name(number))  # merged by a compaction
     descriptor = files.open_append(last.path)
     try:
-        # What the last writer had written and not synced is shown from now on.
+        # What the last writer had written, made or renamed and not synced is relied on from now.
         files.sync(descriptor)
+        for made in (folder, folder.parent, folder.parent.parent):
+            files.sync_folder(made)
     except OSError:
         files.close(descriptor)
         raise

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from holdfast.journal.live import read_live
 from holdfast.journal.reader import Damage
-from holdfast.model.entry import Entry, Mark
+from holdfast.model.entry import Entry
 from holdfast.model.message import Message
 from holdfast.model.state import State
 from holdfast.store.fold import fold, state_in
@@ -55,8 +55,7 @@ def _backward_to_mark(journal: Journal) -> Iterator[Record]:
     for block in journal.blocks_backward():
         for record in reversed(block.records):
             yield record
-            mark = record.body if isinstance(record, Entry) else None
-            if isinstance(mark, Mark) and state_in(mark) is not None:
+            if isinstance(record, Entry) and state_in(record) is not None:
                 return
 
 

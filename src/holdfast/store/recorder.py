@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from holdfast.errors import DiskFull, HoldfastError, UsageError
+from holdfast.errors import DiskFull, HoldfastError, SessionExists, UsageError
 from holdfast.journal.appender import Cursor, Place
 from holdfast.journal.format import LONGEST_LINE_BYTES
 from holdfast.journal.live import LIVE_NAME, LiveFile
@@ -31,6 +31,7 @@ from holdfast.model.message import Message
 from holdfast.store.blobs import LARGEST_INLINE_BYTES, Blobs, put_back, take_out
 from holdfast.store.branch import Branch
 from holdfast.store.fold import fold, mark_of
+from holdfast.store.home import discard_folder
 from holdfast.store.streams import Stream, Streams
 from holdfast.version import __version__
 
@@ -114,6 +115,24 @@ class Recorder:
         """Whether the lock has been let go."""
         return self._closed
 
+    def check_ours(self) -> None:
+        """Raise ``UsageError`` in a process that was forked from the one that opened it."""
+        if self._forked:
+            raise UsageError(
+                "This session was opened before a fork and belongs to the parent process: "
+                "open it anew in the child."
+            )
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: never write, cut or close what the parent goes on using.
+
+        The locks may have been held by threads that are not in this process.
+        """
+        self._forked = self._closed = True
+        self._writer.renew_locks()
+        self.mutex, self._lock = self._writer.mutex, self._writer.lock
+        self.streams.leave_to_parent()
+
     @property
     def place(self) -> Place | None:
         """Where the journal is; ``None`` while nothing was ever appended."""
@@ -171,7 +190,8 @@ class Recorder:
             return self.settle(ticket)
         except DiskFull:
             with self._lock:
-                self._refused.append(ticket)
+                if id is None and ticket not in self._refused:
+                    self._refused.append(ticket)
             raise
 
     def submit(self, items: Sequence[Body], id: str | None = None) -> Ticket:
@@ -201,26 +221,28 @@ class Recorder:
 
         Without a door a session that is busy would never come to rest.
         """
-        with self.mutex:
+        with self._lock:
             self._settling += 1
-            try:
-                self._writer.flush()
-            finally:
+        try:
+            while True:
+                self._writer.flush()  # without the mutex: others go on until all is written
+                with self._lock:
+                    if self._writer.idle:
+                        self._inside = threading.get_ident()
+                        try:
+                            yield
+                        finally:
+                            self._inside = None
+                        return
+                    self.mutex.wait(_RETRY_SECONDS)
+        finally:
+            with self._lock:
                 self._settling -= 1
                 self.mutex.notify_all()
-            before, self._inside = self._inside, threading.get_ident()
-            try:
-                yield
-            finally:
-                self._inside = before
 
     def _accept(self, items: Sequence[Body], id: str | None, *, resumable: bool = False) -> Ticket:
         """Check, encode, number and queue bodies as one batch."""
-        if self._forked:  # before any lock: another thread may have held it when we were forked
-            raise UsageError(
-                "This session was opened before a fork and belongs to the parent process: "
-                "open it anew in the child."
-            )
+        self.check_ours()
         if not items:
             raise UsageError("There is nothing to append: the list is empty.")
         if id is not None and not (isinstance(id, str) and 0 < len(id) <= _LONGEST_ID):
@@ -247,45 +269,42 @@ class Recorder:
                 self._known_ids()[id] = ticket
             return ticket
 
-    def _enqueue_own(self, body: Body) -> None:
-        """Queue a line of the journal's own, for which nobody waits."""
-        data, again = encode_body(body)
-        self._writer.enqueue([(type_of(again), again, data)]).seen = True
-
     def _introduce(self) -> None:
         """Queue what stands before the first entry of a journal, or of this opening.
 
         Gaps come first: where the last line has no readable sum, they anchor the chain anew.
         """
-        now, self._unnoted = self._unnoted[:_MOST_GAPS_AT_ONCE], self._unnoted[_MOST_GAPS_AT_ONCE:]
-        for piece in now:
-            self._enqueue_own(
-                bodies.Gap(
-                    reason="damage",
-                    segment=piece.segment,
-                    offset=piece.offset,
-                    length=piece.length,
-                    before=piece.before,
-                    after=piece.after,
-                )
+        now, later = self._unnoted[:_MOST_GAPS_AT_ONCE], self._unnoted[_MOST_GAPS_AT_ONCE:]
+        first: list[Body] = [
+            bodies.Gap(
+                reason="damage",
+                segment=piece.segment,
+                offset=piece.offset,
+                length=piece.length,
+                before=piece.before,
+                after=piece.after,
             )
+            for piece in now
+        ]
         if not self._introduced:
             if self._writer.place is None:
-                self._enqueue_own(self.header)
                 meta = self._first_meta() if self._first_meta else {}
-                if meta:
-                    self._enqueue_own(Meta(meta))
+                first += [self.header, Meta(meta)] if meta else [self.header]
             else:
-                self._enqueue_own(bodies.Writer(os.getpid(), socket.gethostname(), __version__))
-            self._introduced = True
+                first.append(bodies.Writer(os.getpid(), socket.gethostname(), __version__))
+        drafts = [(type_of(body), body, data) for data, body in map(encode_body, first)]
+        for draft in drafts:
+            self._writer.enqueue([draft]).seen = True
+        self._introduced, self._unnoted = True, later
 
     def _known_ids(self) -> dict[str, Ticket]:
         if self._ids is None:
-            self._ids = {}
             journal = self.journal()
-            for record in journal.records() if journal is not None else ():
-                if isinstance(record, Entry) and record.id is not None:
-                    self._ids[record.id] = Ticket(None, [], entries=[record])
+            self._ids = {
+                record.id: Ticket(None, [], entries=[record])
+                for record in (journal.records() if journal is not None else ())
+                if isinstance(record, Entry) and record.id is not None
+            }
         return self._ids
 
     def _refused_twin(self, drafts: list[Draft]) -> Ticket | None:
@@ -356,7 +375,22 @@ class Recorder:
 
     def begin(self, data: bytes, payloads: list[bytes]) -> Place:
         """Make the session on disk."""
+        try:
+            return self._home.make_session(self.header.session, [data], payloads, [])
+        except SessionExists:
+            if not self._is_our_leaving():
+                raise
+        # An interrupt came when it was made, before anybody could be told.
+        discard_folder(self._home.files, self.path)
         return self._home.make_session(self.header.session, [data], payloads, [])
+
+    def _is_our_leaving(self) -> bool:
+        try:
+            with Journal(self._home.files, self.path) as journal:
+                header = journal.header.body if journal.header is not None else None
+        except OSError:
+            return False
+        return isinstance(header, Header) and header.uid == self.header.uid
 
     def store_payloads(self, place: Place, payloads: list[bytes]) -> None:
         """Write blobs."""
@@ -364,18 +398,28 @@ class Recorder:
         for payload in payloads:
             blobs.write(payload)
 
-    def mark_after(self, entries: list[Entry]) -> Draft:
-        """Return the mark that ends a round."""
-        data, mark = encode_body(mark_of(fold(entries, self.state)))
-        return "mark", mark, data
+    def mark_after(self, entries: list[Entry]) -> Draft | None:
+        """Return the mark that ends a round; none if the state is more than a line can hold."""
+        try:
+            data, mark = encode_body(mark_of(fold(entries, self.state)))
+        except UsageError:  # such as a sum of costs beyond what JSON can hold
+            return None
+        return ("mark", mark, data) if len(data) <= LARGEST_INLINE_BYTES else None
 
     def publish(self, tickets: list[Ticket]) -> None:
         """Make what is durable visible. Called under the mutex."""
-        entries = [entry for ticket in tickets for entry in ticket.entries]
-        self.state = fold(entries, self.state)
-        self.branch.extend(entries)
-        if self._listeners:
-            self._undelivered.extend(entries)
+        seen = self.state.seq
+        entries = [
+            entry
+            for ticket in tickets
+            for entry in (*ticket.entries, *ticket.trailer)
+            if entry.seq > seen  # an interrupt may have us called twice
+        ]
+        if entries:
+            self.branch.extend(entries)
+            if self._listeners:
+                self._undelivered.extend(entries)
+            self.state = fold(entries, self.state)
         for ticket in tickets:
             if ticket.finishes_stream:
                 message = ticket.entries[-1].body
@@ -434,9 +478,6 @@ class Recorder:
 
     def move(self, place: Place, cursor: Cursor, state: State) -> None:
         """Go on in a rewritten journal. The caller holds the mutex and nothing is queued."""
-        old = self._writer.place
-        assert old is not None
-        self._home.files.close(old.descriptor)
         self._writer.move(place, cursor)
         self.state = state
         self._unnoted, self._noted = [], set()
@@ -455,9 +496,8 @@ class Recorder:
             DiskFull: entries still wait for room; the session stays open.
             WriteFailed: entries that nobody waited for were lost.
         """
-        with self.mutex:
-            if self._closed:
-                return
+        if self._closed:  # also in a forked child, where the mutex may be held by nobody
+            return
         try:
             self.streams.interrupt_all()
             self.flush()
@@ -523,9 +563,8 @@ _open_recorders: WeakSet[Recorder] = WeakSet()
 
 
 def _leave_all_to_parent() -> None:
-    """In a forked child: never write, cut or close what the parent goes on using."""
     for recorder in list(_open_recorders):
-        recorder._forked = recorder._closed = True  # noqa: SLF001  same module
+        recorder.leave_to_parent()
     _open_recorders.clear()
 
 
@@ -538,5 +577,5 @@ def _close_all() -> None:
     for recorder in list(_open_recorders):
         try:
             recorder.close()
-        except HoldfastError as error:
+        except Exception as error:  # noqa: BLE001  the end of the process: close the others too
             _LOG.critical("%s", error)

@@ -165,8 +165,8 @@ def kept_by_fork(branch: set[int]) -> Callable[[Entry], bool]:
 def archive(files: Files, folder: Path, journal: Journal) -> Path:
     """Keep a compressed copy of all journal files, durable on return."""
     target_folder = folder / ARCHIVE_NAME
-    if files.make_folder(target_folder):
-        files.sync_folder(folder)
+    files.make_folder(target_folder)
+    files.sync_folder(folder)
     path = target_folder / f"journal-{timestamp()[:19].replace(':', '')}-{new_name()}.jsonl.gz"
     temporary = path.with_name(f".{path.name}")
     descriptor = files.open_append(temporary, create=True)
@@ -203,13 +203,17 @@ def replace_journal(files: Files, place: Place, journal: Journal, copy: Copy) ->
     path = place.folder / JOURNAL_NAME
     temporary = path.with_name(f".{JOURNAL_NAME}.{new_name()}")
     with ExitStack() as undo:
-        undo.callback(files.unlink, kept)
-        descriptor = files.open_append(temporary, create=True)
         undo.callback(files.unlink, temporary)
-        undo.callback(files.close, descriptor)
-        for chunk in _gathered(copy.chunks()):
-            files.write_all(descriptor, chunk)
-        files.sync(descriptor)
+        try:
+            descriptor = files.open_append(temporary, create=True)
+            undo.callback(files.close, descriptor)
+            for chunk in _gathered(copy.chunks()):
+                files.write_all(descriptor, chunk)
+            files.sync(descriptor)
+        except BaseException:
+            files.unlink(kept)
+            raise
+        # From here on the archive may be the only place that has what was left out.
         files.rename(temporary, path)
         undo.pop_all()
     try:

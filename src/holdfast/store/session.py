@@ -11,7 +11,7 @@ from holdfast.errors import DiskFull, FormatTooNew, SessionNotFound, StorageErro
 from holdfast.journal.appender import Cursor
 from holdfast.journal.files import NO_ROOM
 from holdfast.journal.reader import Journal
-from holdfast.model.codec import dumps, plain
+from holdfast.model.codec import dumps, encode_body, plain
 from holdfast.model.entry import (
     FORMAT,
     TREE,
@@ -147,6 +147,7 @@ class Session:
         recorder = self._writable()
         with recorder.mutex:
             if recorder.unborn:
+                encode_body(Meta(meta))  # refused now, not at the first append
                 self._new_meta.update(meta)
                 return None
         return recorder.append([Meta(meta)])
@@ -396,6 +397,7 @@ class Session:
             if self._read_state is not None and self._read_state.unsupported is not None:
                 raise FormatTooNew(self._read_state.unsupported, FORMAT)
             raise UsageError(f"Session {self.id} was opened read-only; open it with mode='write'.")
+        self._recorder.check_ours()
         if self._closed:
             raise UsageError(f"Session {self.id} is closed; open it again to go on.")
         return self._recorder

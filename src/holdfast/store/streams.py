@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from holdfast.model.entry import Position
 
 _WRITE_WITHIN_SECONDS = 0.05
+_RETRY_SECONDS = 1.0
 _SYNC_WITHIN_SECONDS = 0.5  # the promise is one second; the sync itself takes time
 
 KINDS = frozenset({"text", "thinking", "tool_call", "tool_output"})
@@ -160,6 +161,7 @@ class Streams:
         self._write_due: float | None = None
         self._sync_due: float | None = None
         self._last_write = 0.0
+        self._distrusted = False  # whether a sync of the file failed
         self._needed_bytes = 0  # size after the last rewrite: it takes twice that to pay again
         self.wake: Callable[[], None] = lambda: None
 
@@ -195,7 +197,7 @@ class Streams:
         except (OSError, HoldfastError):
             # Not shown to anybody yet, and still in memory: the finished message will carry it, or
             # fail loudly. Try again with the next text.
-            self._write_due = now + 1.0
+            self._write_due = now + _RETRY_SECONDS
             return
         self._unwritten = []
         self._last_write, self._write_due = now, None
@@ -220,20 +222,36 @@ class Streams:
             now = time.monotonic()
             if self._write_due is not None and self._write_due <= now and self._unwritten:
                 self._write(now)
-            file = self._file if self._sync_due is not None and self._sync_due <= now else None
-            if file is not None:
+            due = self._file is not None and self._sync_due is not None and self._sync_due <= now
+            if due:
                 self._sync_due = None
-                try:
-                    file.sync()
-                except OSError:
-                    self._replace_file(file)
-            due = [at for at in (self._write_due, self._sync_due) if at is not None]
-            return max(0.0, min(due) - time.monotonic()) if due else None
+            file = self._file
+        if due and file is not None:
+            self._sync(file)
+        with self.lock:
+            times = [at for at in (self._write_due, self._sync_due) if at is not None]
+            return max(0.0, min(times) - time.monotonic()) if times else None
 
-    def _replace_file(self, file: LiveFile) -> None:
-        # After a failed sync the pages may be gone: everything that still counts goes into a new
-        # file, from memory.
-        self._shrink(file)
+    def _sync(self, file: LiveFile) -> None:
+        """Sync without the lock, so that nobody who streams waits for the disk."""
+        try:
+            if not self._distrusted:
+                file.sync()
+                return
+        except OSError:
+            pass
+        # After a failed sync the pages may be gone, and the next sync would not say so: everything
+        # that still counts goes into a new file, from memory; again and again until it does.
+        with self.lock:
+            self._distrusted = True
+            try:
+                if self._file is file:
+                    self._rewrite(file)
+                    self._distrusted = bool(self._left)
+            except OSError:
+                pass
+            if self._distrusted:
+                self._sync_due = time.monotonic() + _RETRY_SECONDS
 
     def settled(self, names: Collection[str]) -> None:
         """Let streams go whose messages are durable; empty the live file after the last one."""
@@ -244,7 +262,7 @@ class Streams:
             if not self._unwritten:
                 self._write_due = None
             if self._file is not None and not self._running and not self._left:
-                self._sync_due, self._needed_bytes = None, 0
+                self._sync_due, self._needed_bytes, self._distrusted = None, 0, False
                 with suppress(OSError):  # finished streams in it are recognised by their names
                     self._file.clear()
 
@@ -262,6 +280,12 @@ class Streams:
         with self.lock:
             if self._file is not None and self._running:
                 self._rewrite(self._file)
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: take nothing more, whoever held the lock."""
+        self.lock = threading.RLock()
+        self._closed = True
+        self._file = None
 
     def interrupt_all(self) -> None:
         """Finish every running stream as interrupted."""
@@ -286,14 +310,18 @@ def new_stream(
 
 def _joined(events: Iterable[Event]) -> list[Event]:
     """Join neighbouring text of the same stream, kind and call."""
-    joined: list[Event] = []
+    runs: list[tuple[Event, list[str]]] = []
     for event in events:
-        last = joined[-1] if joined else None
-        if last is not None and msgspec.structs.replace(last, text=event.text) == event:
-            joined[-1] = msgspec.structs.replace(event, text=last.text + event.text)
+        last = runs[-1][0] if runs else None
+        if (
+            last is not None
+            and (last.stream, last.kind, last.call_id) == (event.stream, event.kind, event.call_id)
+            and (last.after, last.name, last.model) == (event.after, event.name, event.model)
+        ):
+            runs[-1][1].append(event.text)
         else:
-            joined.append(event)
-    return joined
+            runs.append((event, [event.text]))
+    return [msgspec.structs.replace(event, text="".join(texts)) for event, texts in runs]
 
 
 def assemble(first: Event, events: list[Event], stop: str) -> Message:
