@@ -154,5 +154,9 @@ def open_store(
     """
     if isinstance(path, str) and "://" in path:
         raise UsageError(f"{path.partition('://')[0]}:// stores are not supported by this version.")
+    if path is not None and (not isinstance(path, str | os.PathLike) or not os.fspath(path)):
+        raise UsageError(f"{path!r} is not the path of a folder.")
     root = default_home() if path is None else Path(path)
+    if "\0" in str(root):
+        raise UsageError(f"{path!r} is not the path of a folder.")
     return LocalStore(files or Files(), root.absolute(), force=force)

@@ -205,7 +205,7 @@ class TestFailedSync:
         desk.append("c")
         place = desk.files.first("sync", "journal.jsonl")
         later = [call for call in desk.files.calls[place + 1 :] if call[1] == "journal.jsonl"]
-        assert [method for method, _ in later] == ["close", "touch"]
+        assert [method for method, _ in later] == ["touch", "close"]
 
     def test_acknowledged_only_when_the_new_file_and_its_name_are_durable(self, desk):
         desk.files.fail("sync", name="journal.jsonl")

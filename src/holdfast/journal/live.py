@@ -8,6 +8,7 @@ stream names it, so whoever reads asks the journal which ones still count.
 
 from __future__ import annotations
 
+import stat
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -147,10 +148,12 @@ def read_live(files: Files, folder: Path, since: LiveView = NOTHING_LIVE) -> Liv
     """
     try:
         descriptor = files.open_read(folder / LIVE_NAME)
-    except FileNotFoundError:
+    except OSError:  # not there, or a link, which is not followed
         return NOTHING_LIVE
     try:
         status = files.status(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return NOTHING_LIVE
         head = files.read_at(descriptor, _GENERATION_BYTES, 0)
         generation = _generation(head)
         same = since.inode == status.st_ino and since.generation == generation

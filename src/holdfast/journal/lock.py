@@ -95,7 +95,6 @@ class Lock:
     def _introduce(self, version: str) -> None:
         holder = Holder(os.getpid(), socket.gethostname(), timestamp(), version)
         text = msgspec.json.encode(holder).ljust(_HOLDER_WIDTH - 1) + b"\n"
-        self.note_durable(0, 0)
         self._tell(text, _DURABLE_WIDTH)
 
     def note_durable(self, inode: int, size: int) -> None:
@@ -178,6 +177,21 @@ def read_durable(files: Files, descriptor: int) -> Durable | None:
         return None
     whole = durable.sum == f"{_checksum(durable.inode, durable.size):08x}"
     return durable if whole else None
+
+
+def durable_size(files: Files, folder: Path, inode: int) -> int:
+    """Return how many bytes of a journal file its writer is known to have synced."""
+    try:
+        descriptor = files.open_read(folder / LOCK_NAME)
+    except OSError:
+        return 0
+    try:
+        durable = read_durable(files, descriptor)
+    except OSError:
+        return 0
+    finally:
+        files.close(descriptor)
+    return durable.size if durable is not None and durable.inode == inode else 0
 
 
 def _read_holder(files: Files, descriptor: int) -> Holder:

@@ -17,6 +17,7 @@ from zlib import crc32
 from msgspec import Struct
 
 from holdfast.journal.format import chain_after
+from holdfast.journal.lock import durable_size
 from holdfast.journal.reader import Damage, Journal, Record, Segment
 from holdfast.model.entry import Entry
 
@@ -67,7 +68,12 @@ def examine(journal: Journal) -> Tail:
     segment = journal.last
     last, previous = _last_entries(segment)
     cut_batch = False
-    if last is not None and last.batch is not None and not _whole_batch([*previous, last]):
+    if (
+        last is not None
+        and last.batch is not None
+        and not _whole_batch([*previous, last])
+        and not _was_acknowledged(journal, last)
+    ):
         cut_batch = True
         batch_start = last.seq - last.batch[0]
         unused = batch_start + last.batch[1]
@@ -109,6 +115,18 @@ def _last_seq(journal: Journal) -> int:
             if isinstance(record, Entry):
                 return record.seq
     return -1
+
+
+def _was_acknowledged(journal: Journal, last: Entry) -> bool:
+    """Tell whether a batch that is not whole was: it ends as it should, and was synced.
+
+    Then it was damaged later, and what can be read of it stays.
+    """
+    assert last.batch is not None
+    ends = last.batch[0] + 1 == last.batch[1]
+    inode = journal.last.inode
+    end = last.offset + len(last.line)
+    return ends and end < durable_size(journal.files, journal.folder, inode)
 
 
 def _last_entries(segment: Segment) -> tuple[Entry | None, list[Entry]]:

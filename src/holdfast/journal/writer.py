@@ -166,12 +166,15 @@ class Writer:
                     raise
 
     def drain(self) -> bool:
-        """Write a round, after the one that is being written; tell whether nothing waits now."""
+        """Write what waits, as far as there is room; tell whether nothing waits any more."""
         with self.lock:
-            while self._queue and not self._may_lead():
-                self.mutex.wait()
-            if self._queue:
+            while self._queue:
+                if not self._may_lead():
+                    self.mutex.wait()
+                    continue
                 self._lead()
+                if self._full:
+                    break
             return not self._queue
 
     def flush(self) -> None:

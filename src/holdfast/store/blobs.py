@@ -116,9 +116,12 @@ def put_back(body: Message, blobs: Blobs) -> Message:
     def restored(part: Any) -> Any:
         if isinstance(part, ToolResult):
             return _with_parts(part, restored)
-        data = blobs.read(part.blob) if part.blob is not None else None
-        if data is None:
+        if part.blob is None:
             return part
+        data = blobs.read(part.blob)
+        if data is None:  # show what there is; the reference that stays says that it is not all
+            shows = isinstance(part, Text | Thinking) and not part.text
+            return msgspec.structs.replace(part, text=part.blob.preview) if shows else part
         try:
             payload = _from_bytes(data, part.blob.encoding)
         except (ValueError, RecursionError):

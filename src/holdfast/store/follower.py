@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.journal.live import NOTHING_LIVE, read_live
-from holdfast.journal.lock import LOCK_NAME, read_durable
+from holdfast.journal.lock import durable_size
 from holdfast.journal.reader import Journal, segment_name
 from holdfast.journal.repair import examine, without_torn_end
 from holdfast.model.entry import Entry
@@ -145,7 +145,7 @@ class Follower:
     def _is_durable(self, journal: Journal, end: int) -> bool:
         """Make everything up to ``end`` durable, if its writer has not; tell whether it is."""
         inode = journal.last.inode
-        if end <= self._durable_size(inode):
+        if end <= durable_size(self._files, self._folder, inode):
             return True
         if inode in self._distrusted:
             return False
@@ -156,17 +156,6 @@ class Follower:
             self._files.sync(segment.descriptor)
         self._distrusted.remove(inode)
         return True
-
-    def _durable_size(self, inode: int) -> int:
-        try:
-            descriptor = self._files.open_read(self._folder / LOCK_NAME)
-        except FileNotFoundError:
-            return 0
-        try:
-            durable = read_durable(self._files, descriptor)
-        finally:
-            self._files.close(descriptor)
-        return durable.size if durable is not None and durable.inode == inode else 0
 
     def close(self) -> None:
         """Close the files."""

@@ -388,6 +388,18 @@ class LocalStore:
         """Close."""
         self.close()
 
+    async def __aenter__(self) -> Self:
+        """Return the store."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        """Close without blocking the event loop."""
+        import asyncio  # noqa: PLC0415  whoever is here has it
+
+        await asyncio.to_thread(self.close)
+
 
 @contextmanager
 def _os_errors(what: str, where: Path) -> Iterator[None]:

@@ -13,6 +13,8 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -23,7 +25,10 @@ _END = re.compile(r"[\s\"?#;]")  # a quote, a comment, or a query that may hold 
 
 def workspace_path(folder: str | os.PathLike[str]) -> str:
     """Return a workspace as it is recorded: absolute, symbolic links resolved."""
-    return os.path.realpath(folder)
+    try:
+        return os.path.realpath(os.fspath(folder))
+    except (TypeError, ValueError):
+        raise UsageError(f"{folder!r} is not the path of a folder.") from None
 
 
 def project_of(workspace: str) -> str | None:

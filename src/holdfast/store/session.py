@@ -187,8 +187,8 @@ class Session:
         return recorder.settle(ticket)
 
     def _keep_from(self, upto: int | None, keep_last: int) -> int:
-        if keep_last < 0:
-            raise UsageError("keep_last cannot be negative.")
+        if not isinstance(keep_last, int) or keep_last < 0:
+            raise UsageError("keep_last is a number of messages, 0 or more.")
         head = self.state.head
         if upto is not None and upto != head:
             with self._journal() as journal:
@@ -213,7 +213,7 @@ class Session:
 
     def replace(self, messages: Sequence[Message]) -> Position:
         """Begin a new branch with exactly these messages; the old one stays in the journal."""
-        return self.append([Head(None), *messages])
+        return self.append([Head(None), *_messages(messages)])
 
     def clear(self) -> Position:
         """Begin a new, empty branch; the old one stays in the journal."""
@@ -468,4 +468,10 @@ def _number(place: Place) -> int | None:
 def _summary(given: Message | str | Sequence[Message]) -> list[Message]:
     if isinstance(given, str):
         return [user(given)]
-    return [given] if isinstance(given, Message) else list(given)
+    return [given] if isinstance(given, Message) else _messages(given)
+
+
+def _messages(given: Sequence[Message]) -> list[Message]:
+    if not isinstance(given, list | tuple) or not all(isinstance(m, Message) for m in given):
+        raise UsageError("Give a list of messages, such as [holdfast.user('…')].")
+    return list(given)

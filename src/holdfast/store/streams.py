@@ -109,9 +109,9 @@ class Stream:
         return ticket
 
     def interrupt(self) -> None:
-        """Finish as interrupted, unless it is finished."""
+        """Finish as interrupted, unless it is finished or nothing was ever written."""
         with self._streams.lock:
-            if not self._finished:
+            if not self._finished and self.events:
                 self.submit("interrupted")
 
     def __enter__(self) -> Self:

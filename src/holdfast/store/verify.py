@@ -72,7 +72,10 @@ def _name(journal: Journal, number: int) -> str:
 
 def _open_to_others(files: Files, folder: Path) -> Iterator[Problem]:
     for path in (folder, *sorted(folder.rglob("*"))):
-        mode = stat.S_IMODE(files.status_of(path).st_mode)
+        try:
+            mode = stat.S_IMODE(files.status_of(path).st_mode)
+        except FileNotFoundError:
+            continue  # a writer's temporary file, gone by now
         if mode & 0o077:
             where = str(path.relative_to(folder.parent))
             yield Problem("permissions", where, f"mode {mode:04o} lets others in")
