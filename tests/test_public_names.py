@@ -11,12 +11,12 @@ import pytest
 import holdfast
 
 NAMES = """
-    __version__ Approval assistant BadStatus Checkpoint Compaction ConnectFailed Custom Damage
-    DamagedJournal DiskFull EmptyReply Entry Event File Follower FormatTooNew Head Hit Holder
-    HoldfastError Image ImportRejected Label LocalStore Message Meta Opaque open_store Position
-    Problem ProviderError Queued Recovery Report Session SessionExists SessionLocked
-    SessionNotFound SetAside State StorageError Stream Summary system Text Thinking Ticket
-    TimedOut Tool tool_result ToolCall ToolResult Totals Turn Usage UsageError user WriteFailed
+    Approval BadStatus Checkpoint Compaction ConnectFailed Custom Damage DamagedJournal DiskFull
+    EmptyReply Entry Event File Follower FormatTooNew Head Hit Holder HoldfastError Image
+    ImportRejected Label LocalStore Message Meta Opaque Position Problem ProviderError Queued
+    Recovery Report Session SessionExists SessionLocked SessionNotFound SetAside State
+    StorageError Stream Summary Text Thinking Ticket TimedOut Tool ToolCall ToolResult Totals
+    Turn Usage UsageError WriteFailed __version__ assistant open_store system tool_result user
 """.split()  # noqa: SIM905  a list of names reads best as a list of names
 
 

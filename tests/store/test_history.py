@@ -74,7 +74,7 @@ def test_keep_last_may_be_more_than_there_is(session):
 
 
 def test_a_negative_keep_last_is_refused(session):
-    with pytest.raises(holdfast.UsageError, match="negative"):
+    with pytest.raises(holdfast.UsageError, match="0 or more"):
         session.checkpoint("so far", keep_last=-1)
 
 
