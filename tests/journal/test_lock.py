@@ -261,12 +261,12 @@ def test_a_durable_offset_is_read_back(folder):
     lock.release()
 
 
-def test_a_new_writer_takes_back_what_the_one_before_had_noted(folder):
+def test_a_new_writer_leaves_what_the_one_before_had_noted(folder):
     first = Lock.acquire(REAL, folder, "1")
     first.note_durable(5, 7)
     first.release()
     second = Lock.acquire(REAL, folder, "1")
-    assert noted(folder) == (0, 0)
+    assert noted(folder) == (5, 7)
     second.release()
 
 

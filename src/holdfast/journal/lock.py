@@ -95,6 +95,10 @@ class Lock:
     def _introduce(self, version: str) -> None:
         holder = Holder(os.getpid(), socket.gethostname(), timestamp(), version)
         text = msgspec.json.encode(holder).ljust(_HOLDER_WIDTH - 1) + b"\n"
+        # What the last holder noted stays until the next sync: it tells a batch that was damaged
+        # from one that was never whole.
+        if read_durable(self._files, self._descriptor) is None:
+            self.note_durable(0, 0)
         self._tell(text, _DURABLE_WIDTH)
 
     def note_durable(self, inode: int, size: int) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MARK_EVERY_BYTES = 512 * 1024
 _NOTE_EVERY_SECONDS = 0.02
-_ENVELOPE_BYTES = 100  # about; only to see where a round should end
+_ENVELOPE_BYTES = 64  # at least: a round that is cut for a mark must be long enough for one
 
 
 class Owner(Protocol):
@@ -279,7 +279,7 @@ class Writer:
                 return self._queue[:number]
         return list(self._queue)
 
-    def _settle_durable(self) -> None:
+    def _settle_durable(self) -> list[Ticket]:
         """Publish and settle what is durable at the head of the queue; harmless if done twice."""
         last = self._durable[1].last_seq
         done = 0
@@ -287,23 +287,25 @@ class Writer:
             if last is None or not ticket.entries or ticket.entries[-1].seq > last:
                 break
             done += 1
-        if done:
-            self._owner.publish(self._queue[:done])
-            for ticket in self._queue[:done]:
+        settled = self._queue[:done]
+        if settled:
+            self._owner.publish(settled)
+            for ticket in settled:
                 ticket.writer = None
             del self._queue[:done]
+        return settled
 
     def _settle(self, waiting: int, error: HoldfastError | None) -> None:
         """Settle what is durable; tell the first ``waiting`` that were queued what became of it."""
-        told = self._queue[:waiting]
-        self._settle_durable()
+        told = self._settle_durable()
         self._full = isinstance(error, DiskFull)
         if self._full:
+            told += self._queue[: max(0, waiting - len(told))]
             for ticket in told:
                 ticket.refusals += 1
         elif error is not None:
             self._failure = error
-            told = self._queue
+            told += self._queue
             self._lost, self._queue = self._queue, []
             self._unseen += self._lost
             for ticket in self._lost:
