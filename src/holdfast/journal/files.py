@@ -47,6 +47,10 @@ class Files:
         """Open for reading. Does not wait, should somebody have put a pipe there."""
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
 
+    def duplicate(self, descriptor: int) -> int:
+        """Open what is open already a second time."""
+        return os.dup(descriptor)
+
     def open_lock(self, path: Path) -> int:
         """Open a lock file, making it if it is not there."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

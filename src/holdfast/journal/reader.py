@@ -81,14 +81,19 @@ class Block(Struct, frozen=True):
 class Segment:
     """One open journal file, read up to ``end``."""
 
-    def __init__(self, files: Files, folder: Path, number: int) -> None:
+    def __init__(
+        self, files: Files, folder: Path, number: int, descriptor: int | None = None
+    ) -> None:
         self.files = files
         self.folder = folder
         self.name = segment_name(number)
         self.is_first = number == 1
         self.number = number
         self.descriptor = -1
-        self.descriptor = files.open_read(f"{folder}/{self.name}")  # text: listing does it often
+        if descriptor is None:
+            self.descriptor = files.open_read(f"{folder}/{self.name}")  # text: listing is often
+        else:
+            self.descriptor = files.duplicate(descriptor)
         status = files.status(self.descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", f"{folder}/{self.name}")
@@ -411,8 +416,11 @@ def _misnumbered(entry: Entry) -> Damage:
 class Journal:
     """All journal files of a session, as one sequence of records."""
 
-    def __init__(self, files: Files, folder: Path) -> None:
+    def __init__(self, files: Files, folder: Path, instead: tuple[int, int] | None = None) -> None:
         """Open the files of ``folder``.
+
+        ``instead`` gives descriptor and number of the last file, for a writer whose files are gone:
+        what it has open can still be read.
 
         Raises:
             FileNotFoundError: there is no journal.
@@ -423,6 +431,11 @@ class Journal:
         self.segments: list[Segment] = []
         with ExitStack() as undo:
             undo.callback(self.close)
+            if instead is not None:
+                self.segments.append(Segment(files, folder, instead[1], instead[0]))
+                self.header = self.last.header()
+                undo.pop_all()
+                return
             self._open(files, folder)
             while self._was_replaced():
                 self.close()

@@ -148,9 +148,20 @@ class Recorder:
                 self._journal.close()
                 self._journal = None
             if self._journal is None:
-                self._journal = Journal(self._home.files, place.folder)
+                self._journal = self._open_journal(place)
             self._journal.last.size = self._journal.last.end = place.end
             return self._journal
+
+    def _open_journal(self, place: Place) -> Journal:
+        try:
+            journal = Journal(self._home.files, place.folder)
+            if journal.last.inode == place.inode:
+                return journal
+            journal.close()
+        except OSError:
+            pass
+        # Somebody deleted or replaced the files. What we have open can still be read and exported.
+        return Journal(self._home.files, place.folder, (place.descriptor, place.segment))
 
     def note_damage(self, damage: Sequence[Damage]) -> None:
         """Remember damage that was met; the next append notes it in the journal."""
