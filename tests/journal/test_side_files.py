@@ -25,7 +25,7 @@ def test_a_writer_whose_lock_was_removed_stops(tmp_path, files):
     desk.append("a")
     (desk.folder / LOCK_NAME).unlink()
     desk.writer._appender._look_again = 0
-    with pytest.raises(holdfast.WriteFailed, match="lock of .* was removed") as caught:
+    with pytest.raises(holdfast.WriteFailed, match=r"lock of .* was removed") as caught:
         desk.append("b")
     assert caught.value.last_durable == 1
     assert desk.texts() == ["a"]

@@ -364,3 +364,18 @@ def test_other_threads_wait_for_a_compaction(store):
     assert len(session.messages) == written[0]
     session.close()
     assert store.verify(session.id).ok
+
+
+def test_an_id_is_still_known_when_its_entry_was_left_out(store):
+    with store.create() as session:
+        session.append(user("first"))
+        paid = session.append(user("pay"), id="request-1")
+        session.checkpoint("paid")
+        session.compact()
+        assert "pay" not in [message.text for message in session.messages]
+        assert session.append(user("pay"), id="request-1").seq == paid.seq
+        (session.path / "archive" / ".half-written.gz").write_bytes(b"not one")
+    with store.open(session.id) as again:
+        assert again.append(user("pay"), id="request-1").seq == paid.seq
+        assert again.append(user("pay"), id="request-2").seq > paid.seq
+        assert [message.text for message in again.messages] == ["pay"]

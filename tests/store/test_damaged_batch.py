@@ -20,9 +20,7 @@ def closed(store):
 
 
 @pytest.mark.parametrize("mode", ["read", "write"])
-@pytest.mark.parametrize(
-    ("hit", "left"), [("one", ["two", "three"]), ("two", ["one", "three"])]
-)
+@pytest.mark.parametrize(("hit", "left"), [("one", ["two", "three"]), ("two", ["one", "three"])])
 def test_a_damaged_line_of_an_acknowledged_batch_costs_only_itself(store, closed, mode, hit, left):
     path = closed.path / "journal.jsonl"
     lines = path.read_bytes().split(b"\n")

@@ -13,6 +13,7 @@ import socket
 import threading
 from collections import deque
 from contextlib import contextmanager, suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -32,6 +33,7 @@ from holdfast.store.blobs import LARGEST_INLINE_BYTES, Blobs, put_back, take_out
 from holdfast.store.branch import Branch
 from holdfast.store.fold import fold, mark_of
 from holdfast.store.home import discard_folder
+from holdfast.store.rewrite import archived
 from holdfast.store.streams import Stream, Streams
 from holdfast.version import __version__
 
@@ -311,12 +313,17 @@ class Recorder:
     def _known_ids(self) -> dict[str, Ticket]:
         if self._ids is None:
             journal = self.journal()
-            self._ids = {
-                record.id: Ticket(None, [], entries=[record])
-                for record in (journal.records() if journal is not None else ())
-                if isinstance(record, Entry) and record.id is not None
-            }
+            known = {} if journal is None else self._ids_in(journal)
+            self._ids = known  # complete, or not at all
         return self._ids
+
+    def _ids_in(self, journal: Journal) -> dict[str, Ticket]:
+        entries = chain(archived(self._home.files, journal.folder), journal.records())
+        return {
+            entry.id: Ticket(None, [], entries=[entry])
+            for entry in entries
+            if isinstance(entry, Entry) and entry.id is not None
+        }
 
     def _refused_twin(self, drafts: list[Draft]) -> Ticket | None:
         """Return the ticket of a call that got ``DiskFull``, if this is the same call again.

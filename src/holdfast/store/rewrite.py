@@ -7,8 +7,10 @@ verifies from end to end. A mark at the end holds the state that the lines left 
 
 from __future__ import annotations
 
+import gzip
 import zlib
 from contextlib import ExitStack, suppress
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -182,6 +184,17 @@ def archive(files: Files, folder: Path, journal: Journal) -> Path:
         files.close(descriptor)
     files.sync_folder(target_folder)
     return path
+
+
+def archived(files: Files, folder: Path) -> Iterator[Entry]:
+    """Yield the entries with an ``id`` that compactions have moved to the archive."""
+    for name in sorted(files.names(folder / ARCHIVE_NAME)):
+        if not name.startswith("."):
+            with gzip.open(BytesIO(files.read_whole(folder / ARCHIVE_NAME / name))) as lines:
+                for line in lines:
+                    entry = parse(line[:-1], None, 0, 1) if b'"id":"' in line else None
+                    if entry is not None and entry.id is not None:
+                        yield entry
 
 
 def _compress(files: Files, source: int, size: int, target: int) -> None:
