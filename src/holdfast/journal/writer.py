@@ -255,7 +255,7 @@ class Writer:
                         self.lock.acquire()
                     self._leader = None
                     self._settle(waiting, error)
-                except BaseException as caught:  # noqa: BLE001  raised below
+                except (KeyboardInterrupt, SystemExit) as caught:  # raised below
                     interrupt = caught
                 else:
                     break
