@@ -58,6 +58,8 @@ def test_what_somebody_else_wrote_to_it_meanwhile_is_not_discarded(store, home, 
     with pytest.raises(holdfast.HoldfastError):
         session.append(user("b"))
     assert texts(store.open(session.id, "read")) == ["a", "theirs"]
+    with pytest.raises(holdfast.SessionExists):
+        session.close()  # nobody was told of "a" yet
 
 
 def test_a_folder_of_somebody_else_is_left_alone(store):

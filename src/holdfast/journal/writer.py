@@ -201,10 +201,10 @@ class Writer:
         The caller holds the mutex and has flushed.
         """
         old = self._durable[0]
+        assert old is not None
         self._durable = place, cursor
         self._appender.begin_anew()
-        if old is not None:
-            self._appender.close(old)
+        self._appender.close(old)
         place.lock.note_durable(place.inode, place.end)
 
     def close(self) -> None:
@@ -305,9 +305,9 @@ class Writer:
                 ticket.refusals += 1
         elif error is not None:
             self._failure = error
-            told += self._queue
-            self._lost, self._queue = self._queue, []
-            self._unseen += self._lost
+            self._lost, self._queue = self._lost + self._queue, []
+            self._unseen = list(self._lost)
+            told += self._lost
             for ticket in self._lost:
                 ticket.error, ticket.writer = error, None
         self.mutex.notify_all()

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct, field
 
+from holdfast.errors import UsageError
 from holdfast.journal.reader import Damage
 from holdfast.journal.repair import SetAside
 from holdfast.model.message import Message
@@ -19,6 +20,8 @@ CLEAN, RUNNING, INTERRUPTED, DAMAGED = "clean", "running", "interrupted", "damag
 
 def stamp(moment: datetime) -> str:
     """Return a time as it stands in entries and summaries, so that both compare as text."""
+    if not isinstance(moment, datetime):
+        raise UsageError(f"{moment!r} is not a point in time: give a datetime.")
     # Not strftime, which writes a year before 1000 with fewer digits.
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 

@@ -310,6 +310,8 @@ class LocalStore:
         """Return messages that contain ``text``, regardless of case, newest sessions first."""
         if not isinstance(text, str) or not text:
             raise UsageError("What to search for is a string that is not empty.")
+        if not isinstance(limit, int) or limit < 0:
+            raise UsageError("limit is a number of results, 0 or more.")
         return list(islice(self._hits(text), limit))
 
     def _hits(self, text: str) -> Iterator[Hit]:

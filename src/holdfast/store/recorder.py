@@ -17,12 +17,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from holdfast.errors import DiskFull, HoldfastError, SessionExists, UsageError
+from holdfast.errors import DiskFull, HoldfastError, SessionExists, SessionLocked, UsageError
 from holdfast.journal.appender import Cursor, Place
 from holdfast.journal.format import LONGEST_LINE_BYTES
 from holdfast.journal.live import LIVE_NAME, LiveFile
+from holdfast.journal.lock import Lock
 from holdfast.journal.pump import Pump
-from holdfast.journal.reader import Journal
+from holdfast.journal.reader import JOURNAL_NAME, Journal
 from holdfast.journal.ticket import Draft, Ticket
 from holdfast.journal.writer import Writer
 from holdfast.model import entry as bodies
@@ -396,19 +397,34 @@ class Recorder:
         try:
             return self._home.make_session(self.header.session, [data], payloads, [])
         except SessionExists:
-            if not self._is_our_leaving():
+            if not self._discard_leaving(data):
                 raise
-        # An interrupt came when it was made, before anybody could be told.
-        discard_folder(self._home.files, self.path)
         return self._home.make_session(self.header.session, [data], payloads, [])
 
-    def _is_our_leaving(self) -> bool:
+    def _discard_leaving(self, data: bytes) -> bool:
+        """Discard what an interrupt left when we made the session, before anybody was told.
+
+        Only if nobody else holds it or has written to it.
+        """
         try:
-            with Journal(self._home.files, self.path) as journal:
-                header = journal.header.body if journal.header is not None else None
-        except OSError:
+            if not self._is_leaving(data):
+                return False  # before a lock file is made, or a link followed
+            lock = Lock.acquire(self._home.files, self.path, __version__)
+        except (OSError, SessionLocked):
             return False
-        return isinstance(header, Header) and header.uid == self.header.uid
+        try:
+            ours = self._is_leaving(data)
+            if ours:
+                discard_folder(self._home.files, self.path)
+            return ours
+        finally:
+            lock.release()
+
+    def _is_leaving(self, data: bytes) -> bool:
+        journal = self.path / JOURNAL_NAME
+        return self._home.has(self.header.session) and data.startswith(
+            self._home.files.read_whole(journal)
+        )
 
     def store_payloads(self, place: Place, payloads: list[bytes]) -> None:
         """Write blobs."""

@@ -190,7 +190,8 @@ def archived(files: Files, folder: Path) -> Iterator[Entry]:
     """Yield the entries with an ``id`` that compactions have moved to the archive."""
     for name in sorted(files.names(folder / ARCHIVE_NAME)):
         if not name.startswith("."):
-            with gzip.open(BytesIO(files.read_whole(folder / ARCHIVE_NAME / name))) as lines:
+            data = BytesIO(files.read_whole(folder / ARCHIVE_NAME / name))
+            with gzip.GzipFile(fileobj=data) as lines:
                 for line in lines:
                     entry = parse(line[:-1], None, 0, 1) if b'"id":"' in line else None
                     if entry is not None and entry.id is not None:
