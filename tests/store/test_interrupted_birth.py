@@ -80,3 +80,15 @@ def test_two_that_make_a_session_of_one_id(store):
         second.append(user("second"))
     first.append(user("more"))
     assert texts(first) == ["first", "more"]
+
+
+def test_what_somebody_writes_while_we_look_is_not_discarded(store, session, monkeypatch):
+    with pytest.raises(KeyboardInterrupt):
+        session.append(user("a"))
+    looks = iter([True, False])  # ours at the first look, no more when we have the lock
+    monkeypatch.setattr(session._recorder, "_is_leaving", lambda data: next(looks))
+    with pytest.raises(holdfast.SessionExists):
+        session.append(user("b"))
+    assert texts(store.open(session.id, "read")) == ["a"]
+    with pytest.raises(holdfast.SessionExists):
+        session.close()
