@@ -69,16 +69,20 @@ class Home:
         folder = self.folder(session_id)
         return is_real_folder(self.files, folder.parent) and is_real_folder(self.files, folder)
 
-    def session_folders(self, known: Container[str] = ()) -> Iterator[os.DirEntry[str]]:
-        """Yield everything that stands where sessions stand and is named like one.
+    def session_folders(self, known: Container[str] = ()) -> list[os.DirEntry[str]]:
+        """Return everything that stands where sessions stand and is named like one.
 
         Names in ``known`` are known to be ids and not looked at again.
         """
+        found: list[os.DirEntry[str]] = []
         for group in self.files.folders(self.sessions):
             if not group.name.startswith(".") and group.is_dir(follow_symlinks=False):
-                for entry in self.files.folders(Path(group.path)):
-                    if entry.name in known or SESSION_ID.fullmatch(entry.name):
-                        yield entry
+                found += [
+                    entry
+                    for entry in self.files.folders(Path(group.path))
+                    if entry.name in known or SESSION_ID.fullmatch(entry.name)
+                ]
+        return found
 
     def resolve(self, wanted: str | os.PathLike[str]) -> Path:
         """Find the folder of a session by id, a unique part of one, or path.
