@@ -255,7 +255,7 @@ class Recorder:
                 self.mutex.notify_all()
 
     def _accept(self, items: Sequence[Body], id: str | None, *, resumable: bool = False) -> Ticket:
-        """Check, encode, number and queue bodies as one batch."""
+        """Check, encode and queue bodies as one batch; whoever writes it numbers it."""
         self.check_ours()
         if not items:
             raise UsageError("There is nothing to append: the list is empty.")
