@@ -8,7 +8,18 @@ import json
 import pytest
 
 import holdfast
-from holdfast import ToolCall, assistant, user
+from holdfast import (
+    File,
+    Image,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    assistant,
+    tool_result,
+    user,
+)
+from holdfast.model.message import UnknownPart
 
 
 def test_json_is_one_object(store):
@@ -33,6 +44,86 @@ def test_jsonl_is_a_message_a_line(store):
     assert lines[-1] == ""
     assert [json.loads(line)["content"][0]["text"] for line in lines[:-1]] == ["a\u2028b", "c"]
     assert store.open(session.id, "read").export("jsonl") == session.export("jsonl")
+
+
+def test_markdown_is_a_page_to_read(store):
+    session = store.create(title="Fix\nthe build", model="m")
+    session.append(
+        [
+            user([Text(text="look"), Image(media_type="image/png", url="pic.png")]),
+            assistant(
+                [
+                    Thinking(text="first\nthen"),
+                    Text(text="I will *run* it."),
+                    ToolCall(id="1", name="sh", arguments={"x": 1}),
+                    ToolCall(id="2", name="odd`name", arguments=None, partial='{"y'),
+                    Opaque(vendor="somebody", data=1),
+                ],
+                stop="interrupted",
+            ),
+            tool_result("1", [Text(text="a\n````\nb\n"), File(name="log", media_type="text/x")]),
+            tool_result("2", [], outcome="never_ran"),
+        ]
+    )
+    assert (
+        session.export("markdown")
+        == f"""# Fix the build
+
+- session: `{session.id}`
+- model: `m`
+
+## User
+
+look
+
+*[image, image/png at pic.png]*
+
+## Assistant (interrupted)
+
+> first
+> then
+
+I will *run* it.
+
+Calls `sh`:
+
+```json
+{{"x":1}}
+```
+
+Calls `` odd`name ``:
+
+```
+{{"y
+```
+
+*[data of somebody]*
+
+## Tool
+
+Result (completed):
+
+`````
+a
+````
+b
+`````
+
+*[log, text/x]*
+
+## Tool
+
+Result (never ran):
+"""
+    )
+
+
+def test_markdown_names_what_it_does_not_know(store):
+    session = store.create()
+    session.append(user([UnknownPart(fields={"type": "hologram", "a": 1})]))
+    page = session.export("markdown")
+    assert page.startswith(f"# Session {session.id}\n")
+    assert page.endswith("## User\n\n*[hologram]*\n")
 
 
 def test_large_payloads_are_in_it(store):

@@ -28,6 +28,7 @@ from holdfast.store.blobs import Blobs, put_back
 from holdfast.store.branch import Branch, walk
 from holdfast.store.contract import Compaction, Recovery
 from holdfast.store.follower import Follower
+from holdfast.store.markdown import markdown
 from holdfast.store.rewrite import Copy, branch_numbers, kept_by_compaction, replace_journal
 from holdfast.store.streams import Stream, new_stream
 
@@ -344,20 +345,22 @@ class Session:
         )
 
     def export(self, format: str = "json") -> str:  # noqa: A002  as users say it
-        """Return the conversation as text: ``json`` (one object) or ``jsonl`` (a message a line).
+        """Return the conversation as text.
 
-        Messages that are not durable yet are in it too: this is the way to save them if the disk
-        fails.
+        ``json`` is one object, ``jsonl`` a message a line, ``markdown`` a page to read. Messages
+        that are not durable yet are in it too: this is the way to save them if the disk fails.
         """
-        messages = [plain(message) for message in self.messages]
+        if format not in ("json", "jsonl", "markdown"):
+            raise UsageError(f"Unknown export format {format!r}: json, jsonl or markdown.")
+        messages = self.messages
         if self._recorder is not None:
-            messages += [plain(message) for message in self._recorder.pending_messages()]
+            messages += self._recorder.pending_messages()
+        if format == "markdown":
+            return markdown(self.id, self.meta, messages)
         if format == "jsonl":
-            return "".join(dumps(message).decode() + "\n" for message in messages)
-        if format == "json":
-            whole = {"session": self.id, "meta": self.meta, "messages": messages}
-            return dumps(whole).decode()
-        raise UsageError(f"Unknown export format {format!r}: use 'json' or 'jsonl'.")
+            return "".join(dumps(plain(message)).decode() + "\n" for message in messages)
+        values = [plain(message) for message in messages]
+        return dumps({"session": self.id, "meta": self.meta, "messages": values}).decode()
 
     def _branch(self, *, whole: bool) -> Branch:
         """Return the current branch, read as far as needed. A consistent copy."""
