@@ -278,7 +278,7 @@ def test_nothing_is_delivered_if_that_sync_fails(fragile, files, caught_up):
     ahead_of_its_durable_offset(session)
     before = follower.after
     files.fail("sync", errno.EIO, name="journal.jsonl", times=1)
-    with pytest.raises(OSError, match="Input/output"):
+    with pytest.raises(holdfast.StorageError, match="Input/output"):
         follower.poll()
     assert follower.after == before
     # The kernel reports such an error once and then calls the lost pages clean: a second sync

@@ -66,6 +66,7 @@ class LiveFile:
 
     def __init__(self, files: Files, folder: Path) -> None:
         self._files = files
+        self._replaced = False  # whether another file may have the name of what is open
         self._path = folder / LIVE_NAME
         try:
             self._descriptor = files.open_append(self._path)
@@ -92,6 +93,8 @@ class LiveFile:
 
     def append(self, events: Iterable[Event]) -> None:
         """Write events; they are in the file on return, and durable after ``sync``."""
+        if self._replaced:
+            self._reopen()
         start = b"" if self.size_bytes else self._next_generation()
         data = start + b"".join(_line(msgspec.to_builtins(event)) for event in events)
         try:
@@ -109,10 +112,14 @@ class LiveFile:
 
     def sync(self) -> None:
         """Make what was appended survive a power cut."""
+        if self._replaced:
+            self._reopen()
         self._files.sync(self._descriptor)
 
     def clear(self) -> None:
         """Empty the file: no stream is open any more."""
+        if self._replaced:
+            self._reopen()
         if self.size_bytes:
             self._files.truncate(self._descriptor, 0)
             self.size_bytes = 0
@@ -125,11 +132,15 @@ class LiveFile:
         try:
             self._files.publish(self._path, data)
         finally:
-            self._reopen()  # also after a failure: the rename may have been done
+            # Also after a failure: the rename may have been done. Should the opening fail, the
+            # next call tries it again: what is open may have no name any more.
+            self._replaced = True
+            self._reopen()
 
     def _reopen(self) -> None:
         # Opened before the old one is closed: a number that was let go may be somebody else's.
         old, self._descriptor = self._descriptor, self._files.open_append(self._path)
+        self._replaced = False
         self._files.close(old)
         self.size_bytes = self._files.status(self._descriptor).st_size
 

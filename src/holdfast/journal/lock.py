@@ -46,6 +46,12 @@ class Durable(Struct, frozen=True):
     sum: str
 
 
+# Made at import: msgspec looks a type up when it is first used, and two threads that do so at the
+# same time crash the process (0.22).
+_DURABLE = msgspec.json.Decoder(Durable)
+_HOLDER = msgspec.json.Decoder(Holder)
+
+
 def _checksum(inode: int, size: int) -> int:
     """Return what tells a whole record from one caught half written."""
     return crc32(b"%d:%d" % (inode, size))
@@ -176,7 +182,7 @@ def probe(files: Files, folder: Path) -> Holder | None:
 def read_durable(files: Files, descriptor: int) -> Durable | None:
     """Read how far the journal is durable from an open lock file; ``None`` if it does not say."""
     try:
-        durable = msgspec.json.decode(files.read_at(descriptor, _DURABLE_WIDTH, 0), type=Durable)
+        durable = _DURABLE.decode(files.read_at(descriptor, _DURABLE_WIDTH, 0))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     whole = durable.sum == f"{_checksum(durable.inode, durable.size):08x}"
@@ -201,7 +207,7 @@ def durable_size(files: Files, folder: Path, inode: int) -> int:
 def _read_holder(files: Files, descriptor: int) -> Holder:
     text = files.read_at(descriptor, _HOLDER_WIDTH, _DURABLE_WIDTH)
     try:
-        return msgspec.json.decode(text, type=Holder)
+        return _HOLDER.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return Holder()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.json import Decoder
 
 
 class Event(Struct, frozen=True, omit_defaults=True):
@@ -20,3 +21,8 @@ class Event(Struct, frozen=True, omit_defaults=True):
     call_id: str | None = None
     name: str | None = None
     model: str | None = None
+
+
+# msgspec looks a type up when it is first used, and two threads that do so at the same time crash
+# the process (0.22). So it is looked up now, while modules are imported one by one.
+Decoder(Event)

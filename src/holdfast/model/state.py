@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.json import Decoder
 
 
 class ModelTotals(Struct, frozen=True, omit_defaults=True):
@@ -70,3 +71,8 @@ class State(Struct, omit_defaults=True):
     def turn_is_open(self) -> bool:
         """Whether a turn started (or waits for an approval) and has not ended."""
         return self.turn is not None and self.turn.state in ("started", "waiting")
+
+
+# msgspec looks a type up when it is first used, and two threads that do so at the same time crash
+# the process (0.22). So it is looked up now, while modules are imported one by one.
+Decoder(State)

@@ -21,6 +21,7 @@ from holdfast.journal.reader import Journal, segment_name
 from holdfast.journal.repair import examine, without_torn_end
 from holdfast.model.entry import Entry
 from holdfast.model.message import Message
+from holdfast.store.refusals import os_errors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,9 +61,14 @@ class Follower:
         return self._after
 
     def poll(self) -> list[Entry | Event]:
-        """Return what is new, without waiting."""
-        self._events += self._new_events()
-        entries = self._new_entries()
+        """Return what is new, without waiting.
+
+        Raises:
+            StorageError: it cannot be read; asking again is allowed.
+        """
+        with os_errors(f"{self._folder} cannot be followed", self._folder):
+            self._events += self._new_events()
+            entries = self._new_entries()
         for entry in entries:
             if isinstance(entry.body, Message) and entry.body.stream is not None:
                 self._finished.add(entry.body.stream)

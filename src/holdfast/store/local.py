@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,15 +14,12 @@ import msgspec
 
 from holdfast.errors import (
     DamagedJournal,
-    DiskFull,
     SessionExists,
     SessionLocked,
     SessionNotFound,
-    StorageError,
     UsageError,
 )
 from holdfast.journal.appender import Cursor, Place
-from holdfast.journal.files import NO_ROOM
 from holdfast.journal.lock import Lock, probe
 from holdfast.journal.reader import Journal, segment_name
 from holdfast.journal.repair import examine, lowest_unused_seq, set_aside
@@ -43,6 +40,7 @@ from holdfast.store.contract import DAMAGED, Recovery, Report, Summary, stamp
 from holdfast.store.home import Home, discard_folder
 from holdfast.store.opening import interrupted_streams, read_state
 from holdfast.store.recorder import Recorder
+from holdfast.store.refusals import os_errors
 from holdfast.store.rewrite import Copy, kept_by_fork
 from holdfast.store.search import Hit, search_folder
 from holdfast.store.session import Session
@@ -136,7 +134,11 @@ class LocalStore:
             DamagedJournal: nothing in it can be read.
         """
         _check_mode(mode)
-        return self._open_folder(self._home.resolve(id), mode)
+        return self._open_folder(self._resolved(id), mode)
+
+    def _resolved(self, id: str | os.PathLike[str]) -> Path:
+        with os_errors(f"{self.path} cannot be searched for it", self.path):
+            return self._home.resolve(id)
 
     def session(self, key: str, mode: Mode = "write", **meta: Any) -> Session:
         """Open the session of a caller's own key, or return a new one for it."""
@@ -149,7 +151,7 @@ class LocalStore:
         return self._new(session_id, key, meta.pop("workspace", None), meta)
 
     def _open_folder(self, folder: Path, mode: Mode, key: str | None = None) -> Session:
-        with _os_errors(f"{folder} cannot be opened", folder):
+        with os_errors(f"{folder} cannot be opened", folder):
             if mode == "read":
                 return self._open_read(folder, key)
             return self._open_write(folder, key)
@@ -258,7 +260,7 @@ class LocalStore:
         names = {ref.sha256 for entry in branch for ref in references(entry.body)}
         # A name that is no hash comes from somebody else and could lead anywhere.
         links = [blobs / name for name in sorted(names) if _SHA256.fullmatch(name)]
-        with _os_errors(f"{source.id} cannot be forked", self._home.root):
+        with os_errors(f"{source.id} cannot be forked", self._home.root):
             place = self._home.make_session(header.session, copy.chunks(), [], links)
         self._home.files.close(place.descriptor)
         place.lock.release()
@@ -287,16 +289,16 @@ class LocalStore:
             until: updated before this time.
             progress: called with sessions read and sessions to read, while the index is rebuilt.
         """
-        from holdfast.store.index import Index  # noqa: PLC0415  sqlite3 costs 5 ms
-        from holdfast.store.project import project_names, workspace_path  # noqa: PLC0415  as above
-
         if limit is not None and (not isinstance(limit, int) or limit < 0):
             raise UsageError(f"limit is a number of sessions, not {limit!r}.")
-        projects = None
-        if project is not None:
-            named = isinstance(project, str) and project.startswith("git:")
-            projects = [str(project)] if named else list(project_names(workspace_path(project)))
-        with _os_errors(f"{self.path} cannot be listed", self.path):
+        with os_errors(f"{self.path} cannot be listed", self.path):
+            from holdfast.store.index import Index  # noqa: PLC0415  sqlite3 costs 5 ms
+            from holdfast.store.project import project_names, workspace_path  # noqa: PLC0415  as above
+
+            projects = None
+            if project is not None:
+                named = isinstance(project, str) and project.startswith("git:")
+                projects = [str(project)] if named else list(project_names(workspace_path(project)))
             return Index(self._home).summaries(
                 workspace=None if workspace is None else workspace_path(workspace),
                 projects=projects,
@@ -326,16 +328,16 @@ class LocalStore:
         Raises:
             SessionLocked: somebody is writing to it.
         """
-        folder = self._home.resolve(id)
+        folder = self._resolved(id)
         if not self._home.owns(folder):
             raise UsageError(f"{folder} is not a session of {self.path}; delete it by hand.")
-        with _os_errors(f"{folder} cannot be deleted", folder):
+        with os_errors(f"{folder} cannot be deleted", folder):
             move_to_trash(self._home, folder)
         return folder.name
 
     def restore(self, id: str) -> str:
         """Bring a deleted session back and return its id."""
-        with _os_errors(f"{id} cannot be restored", self.path):
+        with os_errors(f"{id} cannot be restored", self.path):
             return restore(self._home, id)
 
     def cleanup(self, older_than: Moment) -> int:
@@ -346,7 +348,7 @@ class LocalStore:
         """
         limit = _point_in_time(older_than)
         moved = 0
-        with _os_errors(f"{self.path} cannot be cleaned up", self.path):
+        with os_errors(f"{self.path} cannot be cleaned up", self.path):
             for summary in self.list(until=limit):
                 if summary.state != DAMAGED:
                     with suppress(SessionLocked, FileNotFoundError):
@@ -368,8 +370,8 @@ class LocalStore:
         progress: Callable[[int, int], None] | None = None,
     ) -> Report:
         """Read a whole session and report every problem; changes nothing."""
-        folder = self._home.resolve(id)
-        with _os_errors(f"{folder} cannot be read", folder):
+        folder = self._resolved(id)
+        with os_errors(f"{folder} cannot be read", folder):
             return verify(self._home.files, folder, progress)
 
     # Closing
@@ -401,21 +403,6 @@ class LocalStore:
         import asyncio  # noqa: PLC0415  whoever is here has it
 
         await asyncio.to_thread(self.close)
-
-
-@contextmanager
-def _os_errors(what: str, where: Path) -> Iterator[None]:
-    """Turn what the operating system says into an error of ours."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise SessionNotFound(
-            f"{where} has no journal: it is not a session, or was just deleted."
-        ) from None
-    except OSError as error:
-        if error.errno in NO_ROOM:
-            raise DiskFull(where, ()) from error
-        raise StorageError(f"{what}: {error}.") from error
 
 
 def _check_mode(mode: str) -> None:

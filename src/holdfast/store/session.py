@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.errors import DiskFull, FormatTooNew, SessionNotFound, StorageError, UsageError
+from holdfast.errors import DiskFull, FormatTooNew, StorageError, UsageError
 from holdfast.journal.appender import Cursor
 from holdfast.journal.files import NO_ROOM
 from holdfast.journal.reader import Journal
@@ -29,6 +29,7 @@ from holdfast.store.branch import Branch, walk
 from holdfast.store.contract import Compaction, Recovery
 from holdfast.store.follower import Follower
 from holdfast.store.markdown import markdown
+from holdfast.store.refusals import os_errors
 from holdfast.store.rewrite import Copy, branch_numbers, kept_by_compaction, replace_journal
 from holdfast.store.streams import Stream, new_stream
 
@@ -381,15 +382,12 @@ class Session:
     def _journal(self) -> Iterator[Journal | None]:
         """Give the journal to read from; a closed session opens it again for the moment."""
         journal = self._read_journal if self._recorder is None else self._recorder.journal()
-        if journal is not None or not self._closed or self.state.seq < 0:
-            yield journal
-            return
-        try:
-            journal = Journal(self._home.files, self.path)
-        except FileNotFoundError:
-            raise SessionNotFound(f"{self.path} is gone: it was deleted or moved.") from None
-        with journal:
-            yield journal
+        with os_errors(f"{self.path} cannot be read", self.path):
+            if journal is not None or not self._closed or self.state.seq < 0:
+                yield journal
+                return
+            with Journal(self._home.files, self.path) as journal:
+                yield journal
 
     def _restored(self, messages: list[Message]) -> list[Message]:
         blobs = Blobs(self._home.files, self.path)

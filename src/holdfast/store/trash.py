@@ -32,9 +32,13 @@ def move_to_trash(home: Home, folder: Path) -> Path:
         home.files.make_folders(home.trash)
         target = home.trash / f"{folder.name}.{new_uid()}"
         home.files.rename(folder, target)
-        # First where it is now: a power cut may leave it in both places, never in none.
-        home.files.sync_folder(home.trash)
-        home.files.sync_folder(folder.parent)
+        try:
+            # First where it is now: a power cut may leave it in both places, never in none.
+            home.files.sync_folder(home.trash)
+            home.files.sync_folder(folder.parent)
+        except OSError:
+            home.files.rename(target, folder)  # whoever is told that it failed finds it there
+            raise
     finally:
         lock.release()
     return target
