@@ -26,6 +26,7 @@ from msgspec import Struct
 from holdfast.errors import DiskFull, HoldfastError, WriteFailed
 from holdfast.journal.files import NO_ROOM
 from holdfast.journal.format import seal, timestamp
+from holdfast.journal.numbering import Cursor
 from holdfast.journal.reader import JOURNAL_NAME, segment_name
 from holdfast.model.codec import encode_body
 from holdfast.model.entry import FORMAT, Continues, Header
@@ -52,19 +53,6 @@ class Place(Struct, frozen=True):
     segment: int
     end: int
     newline_missing: bool = False
-
-
-class Cursor(Struct, frozen=True):
-    """Where numbering stands: behind the last durable entry.
-
-    ``chain`` is the sum that the next line is chained to, ``head`` the next parent.
-    """
-
-    last_seq: int | None
-    next_seq: int
-    chain: bytes
-    head: int | None
-    since_mark_bytes: int = 0
 
 
 class _Unusable(Exception):

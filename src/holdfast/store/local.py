@@ -21,9 +21,10 @@ from holdfast.errors import (
     StorageError,
     UsageError,
 )
-from holdfast.journal.appender import Cursor, Place
+from holdfast.journal.appender import Place
 from holdfast.journal.files import NO_ROOM
 from holdfast.journal.lock import Lock, probe
+from holdfast.journal.numbering import Cursor
 from holdfast.journal.reader import Journal, segment_name
 from holdfast.journal.repair import examine, lowest_unused_seq, set_aside
 from holdfast.model.codec import encode_body
