@@ -224,3 +224,19 @@ def test_stopping_is_fine_where_no_thread_could_start(start, monkeypatch):
         with suppress(RuntimeError):
             pump.wake()
     pump.stop()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_work_that_raises_against_its_contract_is_called_again(start, eventually):
+    calls: list[bool] = []
+
+    def work() -> None:
+        calls.append(True)
+        if len(calls) == 1:
+            raise ZeroDivisionError
+
+    pump = start(work)
+    pump.wake()
+    eventually(lambda: calls and pump._thread is None)
+    pump.wake()
+    eventually(lambda: len(calls) == 2)

@@ -55,7 +55,7 @@ class TestWaiting:
 
     def test_a_ticket_without_a_writer_is_done(self, desk):
         entry = desk.on_disk()[-1]
-        assert Ticket(None, [], None, [entry]).wait() == entry.position
+        assert Ticket(None, [], entries=[entry]).wait() == entry.position
 
     def test_a_time_out_does_not_withdraw_the_entry(self, desk, slow_sync):
         inside, gate = slow_sync

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import threading
 
 import pytest
 
 from holdfast.errors import DiskFull, WriteFailed
+from holdfast.journal.ticket import Ticket
 from tests.journal.writing import Desk
 
 
@@ -85,8 +87,9 @@ def test_a_leadership_that_was_never_laid_down_is_nobodys(desk):
     assert desk.texts() == ["a", "b"]
 
 
-def test_an_interrupt_while_another_one_writes(desk, monkeypatch, eventually):
-    """A wait that is interrupted with the mutex let go takes it back before it raises."""
+@pytest.fixture
+def slow_leader(desk, eventually):
+    """Another thread that writes "b" and is held up in the sync until the gate opens."""
     gate = threading.Event()
     place = desk.writer.place
 
@@ -99,20 +102,75 @@ def test_an_interrupt_while_another_one_writes(desk, monkeypatch, eventually):
     leader = threading.Thread(target=desk.append, args=("b",))
     leader.start()
     eventually(lambda: desk.files.count("sync", "journal") == 1)
-    ticket = desk.submit("c")
-
-    def wait(_: float | None) -> None:
-        desk.writer.lock.release()
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(desk.writer.mutex, "wait", wait)
-        with pytest.raises(KeyboardInterrupt):
-            ticket.wait()
+    yield gate
     gate.set()
     leader.join()
+
+
+def test_an_interrupt_while_another_one_writes(desk, slow_leader):
+    ticket = desk.submit("c")
+    main = threading.get_ident()
+    threading.Timer(0.1, signal.pthread_kill, (main, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        ticket.wait()
+    slow_leader.set()
     ticket.wait()
     assert desk.texts() == ["a", "b", "c"]
+
+
+def test_the_next_leader_was_interrupted_before_it_began(desk, slow_leader, eventually):
+    """A thread that follows finds out by itself that nobody leads."""
+    ticket = desk.submit("c")
+    other = threading.Thread(target=ticket.wait)
+    other.start()
+    eventually(lambda: desk.writer._followers)
+    desk.writer._followers.clear()  # told somebody who is no longer there
+    slow_leader.set()
+    other.join(10)
+    assert ticket.done
+
+
+def test_a_leader_that_left_without_telling_anybody(desk, monkeypatch, slow_leader, eventually):
+    ticket = desk.submit("c")
+    other = threading.Thread(target=ticket.wait)
+    other.start()
+    eventually(lambda: desk.writer._followers)
+    monkeypatch.setattr(desk.writer, "_settle", lambda *_: monkeypatch.undo())
+    slow_leader.set()
+    other.join(10)
+    assert ticket.done
+    assert desk.texts() == ["a", "b", "c"]
+
+
+def test_a_signal_handler_does_not_wait_for_what_it_interrupted(desk):
+    """It would wait for ever, and writing in between would tear the round."""
+    place = desk.writer.place
+    inner = []
+
+    def sync() -> None:
+        inner.append(desk.submit("c"))
+        with pytest.raises(TimeoutError, match="signal handler"):
+            inner[0].wait()
+        os.fdatasync(place.descriptor)
+
+    desk.files.on("sync", sync, name="journal")
+    desk.append("b")
+    assert not inner[0].done
+    inner[0].wait()
+    assert desk.texts() == ["a", "b", "c"]
+
+
+def test_what_is_settled_and_still_queued_does_not_keep_a_flush_busy(desk, monkeypatch):
+    ticket = desk.submit("b")
+    interrupted = interrupt_once(monkeypatch, Ticket, "settle", after=True)
+    with pytest.raises(KeyboardInterrupt):
+        ticket.wait()
+    assert interrupted
+    assert ticket.done
+    assert not desk.writer.idle
+    desk.writer.flush()
+    assert desk.writer.idle
+    assert published(desk)[:3] == [0, 1, 2]
 
 
 def test_an_interrupt_while_a_full_disk_is_told(desk, monkeypatch):
@@ -127,39 +185,20 @@ def test_an_interrupt_while_a_full_disk_is_told(desk, monkeypatch):
     assert desk.texts() == ["a", "b"]
 
 
-@pytest.mark.parametrize("method", ["_settle", "notify_all"])
-def test_an_interrupt_while_a_failure_is_told_loses_no_ticket(desk, monkeypatch, method):
+@pytest.mark.parametrize("method", ["_settle", "settle"])
+@pytest.mark.parametrize("after", [False, True])
+def test_an_interrupt_while_a_failure_is_told_loses_no_ticket(desk, monkeypatch, method, after):
     """What was accepted and cannot be written stays in sight, so that it can be exported."""
     desk.files.fail("sync", name="journal", times=None)
     desk.files.fail("open_append", name="journal", times=None)
     desk.files.fail("rename", times=None)
-    ticket = desk.submit("b")
-    target = desk.writer if method == "_settle" else desk.writer.mutex
-    interrupt_once(monkeypatch, target, method, after=True)
+    tickets = [desk.submit("b"), desk.submit("c")]
+    target = desk.writer if method == "_settle" else Ticket
+    interrupt_once(monkeypatch, target, method, after=after)
     with pytest.raises(KeyboardInterrupt):
-        ticket.wait()
-    with pytest.raises(WriteFailed):
-        ticket.wait()
+        tickets[0].wait()
+    for ticket in tickets:
+        with pytest.raises(WriteFailed):
+            ticket.wait()
     with desk.writer.mutex:
-        assert desk.writer.unpublished == [ticket]
-
-
-def test_an_interrupt_before_a_failure_is_on_the_tickets_hangs_nobody(desk, monkeypatch):
-    desk.files.fail("sync", name="journal", times=None)
-    desk.files.fail("rename", times=None)
-    ticket = desk.submit("b")
-    real = desk.writer._settle
-
-    def settle(waiting, error):
-        """Come as far as taking the tickets from the queue."""
-        monkeypatch.setattr(desk.writer, "_settle", real)
-        desk.writer._failure = error
-        desk.writer._lost, desk.writer._queue = desk.writer._queue, []
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(desk.writer, "_settle", settle)
-    with pytest.raises(KeyboardInterrupt):
-        ticket.wait()
-    assert ticket.done
-    with pytest.raises(WriteFailed):
-        ticket.wait()
+        assert desk.writer.unpublished == tickets

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from holdfast.journal.appender import Cursor, Place
+from holdfast.journal.appender import Place
 from holdfast.journal.files import Files
 from holdfast.journal.lock import Lock
+from holdfast.journal.numbering import Cursor
 from holdfast.journal.reader import JOURNAL_NAME, Journal
 from holdfast.journal.repair import examine, set_aside
 from holdfast.journal.ticket import Draft, Ticket

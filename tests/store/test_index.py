@@ -17,7 +17,7 @@ def clock(monkeypatch):
     """Set the time that entries get."""
 
     def set_to(at: str) -> None:
-        monkeypatch.setattr("holdfast.journal.writer.timestamp", lambda: at)
+        monkeypatch.setattr("holdfast.journal.numbering.timestamp", lambda: at)
 
     return set_to
 

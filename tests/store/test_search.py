@@ -58,7 +58,7 @@ def test_newest_sessions_first_and_a_limit(store, monkeypatch):
     ids = []
     for day in (2, 1, 3):
         monkeypatch.setattr(
-            "holdfast.journal.writer.timestamp", lambda day=day: f"2026-01-0{day}T00:00:00.000Z"
+            "holdfast.journal.numbering.timestamp", lambda day=day: f"2026-01-0{day}T00:00:00.000Z"
         )
         ids.append(put(store, holdfast.user("needle"), holdfast.user("needle too")))
     hits = store.search("needle")

@@ -180,7 +180,7 @@ def ages(store, monkeypatch):
     for days in (1, 10, 100):
         at = datetime.now(UTC) - timedelta(days=days)
         text = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        monkeypatch.setattr("holdfast.journal.writer.timestamp", lambda text=text: text)
+        monkeypatch.setattr("holdfast.journal.numbering.timestamp", lambda text=text: text)
         ids[days] = put(store).name
     monkeypatch.undo()
     return ids

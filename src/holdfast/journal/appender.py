@@ -26,6 +26,7 @@ from msgspec import Struct
 from holdfast.errors import DiskFull, HoldfastError, WriteFailed
 from holdfast.journal.files import NO_ROOM
 from holdfast.journal.format import seal, timestamp
+from holdfast.journal.numbering import Cursor
 from holdfast.journal.reader import JOURNAL_NAME, segment_name
 from holdfast.model.codec import encode_body
 from holdfast.model.entry import FORMAT, Continues, Header
@@ -54,19 +55,6 @@ class Place(Struct, frozen=True):
     newline_missing: bool = False
 
 
-class Cursor(Struct, frozen=True):
-    """Where numbering stands: behind the last durable entry.
-
-    ``chain`` is the sum that the next line is chained to, ``head`` the next parent.
-    """
-
-    last_seq: int | None
-    next_seq: int
-    chain: bytes
-    head: int | None
-    since_mark_bytes: int = 0
-
-
 class _Unusable(Exception):
     """The current file must not be written any more; the bytes have to go elsewhere."""
 
@@ -80,6 +68,7 @@ class Appender:
         self._broken_segment: int | None = None
         self._attempted_end = 0
         self._reserved_until = 0
+        self._reserve_from = 0  # an end behind this is close to the end of the reserve
         self._look_again = 0.0
 
     def append(self, place: Place, cursor: Cursor, data: bytes) -> tuple[Place, int]:
@@ -92,22 +81,25 @@ class Appender:
             WriteFailed: the journal cannot be written any more.
         """
         try:
-            return self._append(place, cursor, data)
+            if self._broken_segment == place.segment:
+                raise _Unusable("an earlier attempt to write or sync it failed")
+            self._check_ours(place, cursor)
+            missing = b"\n" if place.newline_missing else b""
+            end = self._write(place, missing + data)
         except _Unusable as reason:
             return self._continue(place, cursor, data, str(reason))
+        folder, lock, path = place.folder, place.lock, place.path
+        new_place = Place(folder, lock, path, place.descriptor, place.inode, place.segment, end)
+        return new_place, place.end + len(missing)
 
-    def _append(self, place: Place, cursor: Cursor, data: bytes) -> tuple[Place, int]:
-        if self._broken_segment == place.segment:
-            raise _Unusable("an earlier attempt to write or sync it failed")
-        self._check_ours(place, cursor)
-        start = place.end
-        if place.newline_missing:
-            data = b"\n" + data
-            start += 1
-        self._reserve(place, len(data))
+    def _write(self, place: Place, data: bytes) -> int:
+        """Write and sync; return the new end."""
+        descriptor = place.descriptor
         end = self._attempted_end = place.end + len(data)
+        if end > self._reserve_from:
+            self._reserve(place, end)
         try:
-            written = self._files.write(place.descriptor, data)
+            written = self._files.write(descriptor, data)
         except OSError as error:
             if error.errno not in NO_ROOM:
                 raise _Unusable(f"writing failed: {error}") from error
@@ -116,11 +108,10 @@ class Appender:
             self._cut_back(place)
             raise DiskFull(place.path, ())
         try:
-            self._files.sync(place.descriptor)
+            self._files.sync(descriptor)
         except OSError as error:
             raise _Unusable(f"syncing failed: {error}") from error
-        folder, lock, path = place.folder, place.lock, place.path
-        return Place(folder, lock, path, place.descriptor, place.inode, place.segment, end), start
+        return end
 
     def _cut_back(self, place: Place) -> None:
         """Remove what an attempt that did not succeed has left behind the durable end."""
@@ -128,7 +119,7 @@ class Appender:
             self._files.truncate(place.descriptor, place.end)
         except OSError as error:
             raise _Unusable(f"an incomplete write could not be undone: {error}") from error
-        self._reserved_until = 0  # cutting gives it back
+        self._reserved_until = self._reserve_from = 0  # cutting gives it back
 
     def _check_ours(self, place: Place, cursor: Cursor) -> None:
         """Make sure that the file is as we left it; about once a second, also under its name.
@@ -155,12 +146,11 @@ class Appender:
             if not place.lock.is_in_place(place.folder):
                 raise WriteFailed(f"The lock of {place.folder} was removed", cursor.last_seq)
 
-    def _reserve(self, place: Place, coming: int) -> None:
+    def _reserve(self, place: Place, end: int) -> None:
         """Keep room set aside beyond the end, so that a full disk does not stop us at once."""
-        until = place.end + coming + _RESERVE_BYTES
-        low = place.end + coming > self._reserved_until - _RESERVE_AGAIN_BYTES
-        if low and self._files.reserve(place.descriptor, place.end, until - place.end):
-            self._reserved_until = until
+        until = end + _RESERVE_BYTES
+        if self._files.reserve(place.descriptor, place.end, until - place.end):
+            self._reserved_until, self._reserve_from = until, until - _RESERVE_AGAIN_BYTES
 
     def _continue(
         self, place: Place, cursor: Cursor, data: bytes, reason: str
@@ -188,13 +178,13 @@ class Appender:
             raise no_room_or(error, path, what, cursor.last_seq) from error
         with suppress(OSError):  # a hint to the index, which looks at the first file's times
             self._files.touch(place.folder / JOURNAL_NAME)
-        self._reserved_until = self._attempted_end = 0
+        self._reserved_until = self._reserve_from = self._attempted_end = 0
         end = len(header) + len(data)
         return Place(place.folder, place.lock, path, descriptor, inode, segment, end), len(header)
 
     def begin_anew(self) -> None:
         """Forget the file; a rewrite has put another one in its place."""
-        self._reserved_until = self._attempted_end = 0
+        self._reserved_until = self._reserve_from = self._attempted_end = 0
         self._broken_segment = None
 
     def close(self, place: Place) -> None:

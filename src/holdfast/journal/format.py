@@ -88,17 +88,17 @@ def seal(
     batch: tuple[int, int] | None = None,
 ) -> bytes:
     """Return a whole line without its newline, chained to the previous line's sum."""
-    start = f'{{"seq":{seq},"at":"{at}",'
+    optional = ""
     if parent != NO_PARENT_FIELD:
-        start += f'"parent":{"null" if parent is None else parent},'
+        optional = f'"parent":{"null" if parent is None else parent},'
     if id is not None:
-        start += f'"id":{dumps(id).decode()},'
+        optional += f'"id":{dumps(id).decode()},'
     if batch is not None:
-        start += f'"batch":[{batch[0]},{batch[1]}],'
+        optional += f'"batch":[{batch[0]},{batch[1]}],'
+    start = f'{{"seq":{seq},"at":"{at}",{optional}"type":{_quoted(type_name)}'.encode()
     inside = body[1:-1]
-    start += f'"type":{_quoted(type_name)},' if inside else f'"type":{_quoted(type_name)}'
-    line = start.encode() + inside
-    return b'%s,"sum":"%08x"}' % (line, crc32(line, crc32(previous)))
+    line = b"%b,%b" % (start, inside) if inside else start
+    return b'%b,"sum":"%08x"}' % (line, crc32(line, crc32(previous)))
 
 
 def stored_sum(line: bytes) -> bytes | None:

@@ -63,6 +63,7 @@ class Lock:
     _descriptor = -1
 
     def __init__(self, files: Files, descriptor: int) -> None:
+        self.held = True
         self._files = files
         self._descriptor = descriptor
         _held.add(self)
@@ -122,7 +123,7 @@ class Lock:
 
     def check_ours(self) -> None:
         """Raise ``UsageError`` in a process that was forked from the holder: it let go."""
-        if self._descriptor < 0:
+        if not self.held:
             raise UsageError(
                 "This session was opened before a fork and belongs to the parent process: "
                 "open it anew in the child."
@@ -134,9 +135,12 @@ class Lock:
 
     def release(self) -> None:
         """Let go. Closing the descriptor is what frees the lock."""
-        if self._descriptor >= 0:
-            self._files.close(self._descriptor)
-            self._descriptor = -1
+        self.held = False
+        # First forgotten, then closed: an interrupt in between must not have it closed again, when
+        # the number may be another file's.
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            self._files.close(descriptor)
         _held.discard(self)
 
     def __del__(self) -> None:
@@ -145,6 +149,7 @@ class Lock:
 
     def _leave_to_parent(self) -> None:
         # A child that kept the descriptor open would keep the lock after the parent's death.
+        self.held = False
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

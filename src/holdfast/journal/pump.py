@@ -64,9 +64,10 @@ class Pump:
         try:
             while self._turn():
                 pass
-        finally:  # should work have raised after all, the next wake starts another thread
+        except BaseException:  # work has raised after all: the next wake starts another thread
             with self._condition:
                 self._thread, self._awake = None, False
+            raise
 
     def _turn(self) -> bool:
         """Work once and wait; tell whether there may be more to do."""
@@ -76,6 +77,6 @@ class Pump:
             if not self._awake and not self._stopped:
                 self._condition.wait(_LINGER_SECONDS if delay is None else delay)
             if self._stopped or (delay is None and not self._awake):
-                self._thread = None
+                self._thread = None  # from here on the next thread's wakes are none of ours
                 return False
             return True

@@ -32,6 +32,8 @@ class Ticket(Struct, eq=False):
     """Whom to wait for; ``None`` once there is nothing to wait for."""
     drafts: list[Draft]
     id: str | None = None
+    payloads: Sequence[bytes] = ()
+    """Blobs to be written before the entries."""
     entries: Sequence[Entry] = ()
     """What the drafts became; numbered by the first attempt to write them."""
     error: HoldfastError | None = None
@@ -42,8 +44,6 @@ class Ticket(Struct, eq=False):
     finishes_stream: bool = False
     trailer: Sequence[Entry] = ()
     """Lines of the journal's own that are written behind the entries."""
-    payloads: Sequence[bytes] = ()
-    """Blobs to be written before the entries."""
     callbacks: Sequence[Callable[[], None]] = ()
 
     @property
@@ -67,7 +67,7 @@ class Ticket(Struct, eq=False):
         writer = self.writer  # read once: it goes when the ticket is settled
         if writer is not None:
             writer.wait(self, timeout_seconds)
-        return self._result()
+        return self.entries[-1].position if self.error is None else self._result()
 
     def _result(self) -> Position:
         if self.error is not None:
@@ -90,11 +90,25 @@ class Ticket(Struct, eq=False):
             if self.writer is not None and self.refusals > refusals:
                 raise writer.disk_full()
 
-    def notify(self) -> None:
-        """Wake whoever awaits. For the writer."""
-        callbacks, self.callbacks = self.callbacks, ()
-        for callback in callbacks:
+    # For the writer, under its mutex. An interrupt may have a step done twice; none is left out.
+
+    def settle(self, error: HoldfastError | None) -> None:
+        """Tell that the entries are durable, or why they never will be."""
+        self.error = error
+        self.writer = None
+        if self.callbacks:
+            self._notify()
+
+    def refuse(self) -> None:
+        """Tell that there is no room."""
+        self.refusals += 1
+        if self.callbacks:
+            self._notify()
+
+    def _notify(self) -> None:
+        for callback in self.callbacks:
             callback()
+        self.callbacks = ()
 
 
 def _wake(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:

@@ -1,11 +1,15 @@
 """Appending: one write and one sync for all that waits, then the acknowledgements.
 
 Leader commit. Drafts are queued under the mutex. Whoever waits for one of them and finds nobody
-writing becomes the leader: takes what is queued as one round, numbers and seals it, has it written
-and synced outside the mutex, settles its tickets. Those who arrive meanwhile share the next round.
+writing becomes the leader: takes what is queued as one round, has it numbered, written and synced
+outside the mutex, settles its tickets. Those who arrive meanwhile share the next round.
 
-There is one leader at a time, and what it reaches is stored in one assignment (``_durable``). So an
-interrupt at any point leaves either the old truth or the new one, and the round still queued.
+What a leader reaches is stored in one assignment (``_durable``), and tickets leave the queue only
+when they have been told. So an interrupt (Ctrl+C) at any point leaves either the old truth or the
+new one, and whatever it leaves undone, the next leader does. There is one at a time because it
+holds ``_leading``. All locks are the interpreter's own and are held by ``with`` alone: no interrupt
+can come between taking one and being bound to let go of it. (A ``threading.Condition`` is made of
+Python functions, where it can.)
 """
 
 from __future__ import annotations
@@ -15,10 +19,11 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.errors import DiskFull, HoldfastError
-from holdfast.journal.appender import Appender, Cursor, Place, no_room_or
-from holdfast.journal.format import seal, timestamp
+from holdfast.journal.appender import Appender, Place, no_room_or
+from holdfast.journal.format import timestamp
+from holdfast.journal.numbering import Cursor, number, sealed
 from holdfast.journal.ticket import Draft, Ticket
-from holdfast.model.entry import NO_PARENT_FIELD, TREE, Entry, Head, Header
+from holdfast.model.entry import Entry, Header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 
 MARK_EVERY_BYTES = 512 * 1024
 _NOTE_EVERY_SECONDS = 0.02
+_LOOK_AGAIN_SECONDS = 0.05  # for a leader that an interrupt took away
 _ENVELOPE_BYTES = 64  # at least: a round that is cut for a mark must be long enough for one
 
 
@@ -65,7 +71,6 @@ class Writer:
         self._durable = place, cursor
         self._queue: list[Ticket] = []
         self._lost: list[Ticket] = []  # when nothing can be written any more
-        self._leader: int | None = None  # the thread that writes
         self._full = False
         self._failure: HoldfastError | None = None
         self._unseen: list[Ticket] = []
@@ -73,8 +78,10 @@ class Writer:
 
     def renew_locks(self) -> None:
         """Make locks; anew in a forked child, where nobody may hold the old ones."""
-        self.lock = threading.RLock()
-        self.mutex = threading.Condition(self.lock)  # the same lock, with waiting
+        self.mutex = threading.RLock()
+        self._leading = threading.Lock()  # always taken before the mutex
+        self._leader: int | None = None  # the thread that leads; a hint, which may be out of date
+        self._followers: list[tuple[Ticket, threading.Lock]] = []
 
     # What callers see
 
@@ -98,12 +105,12 @@ class Writer:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits and nobody writes. The caller holds the mutex."""
-        return not self._queue and self._may_lead()
+        """Whether nothing waits and nothing is being written. The caller holds the mutex."""
+        return not self._queue
 
     def disk_full(self) -> DiskFull:
         """Return the error that says what waits for room."""
-        with self.lock:
+        with self.mutex:
             seqs = [entry.seq for ticket in self.unpublished for entry in ticket.entries]
         return DiskFull(self._owner.path, tuple(seqs))
 
@@ -111,10 +118,13 @@ class Writer:
         """Return what keeps entries from becoming durable right now, if anything does."""
         return self._failure or (self.disk_full() if self._full else None)
 
-    def enqueue(self, drafts: list[Draft], id: str | None = None) -> Ticket:
+    def enqueue(
+        self, drafts: list[Draft], id: str | None = None, payloads: Sequence[bytes] = ()
+    ) -> Ticket:
         """Queue drafts as one batch. The caller holds the mutex.
 
-        ``id`` goes on the last line, whose position the ticket gives.
+        ``id`` goes on the last line, whose position the ticket gives. ``payloads`` are stored
+        before the lines are written.
 
         Raises:
             WriteFailed: the journal cannot be written any more.
@@ -124,15 +134,15 @@ class Writer:
         if self._failure is not None:
             raise self._failure
         place = self._durable[0]
-        if place is not None:
+        if place is not None and not place.lock.held:
             place.lock.check_ours()
-        ticket = Ticket(self, drafts, id)
+        ticket = Ticket(self, drafts, id, payloads)
         self._queue.append(ticket)
         return ticket
 
     def subscribe(self, ticket: Ticket, callback: Callable[[], None]) -> int:
         """Call ``callback`` once when the ticket changes; return its refusals so far."""
-        with self.lock:
+        with self.mutex:
             if ticket.done:
                 callback()
             else:
@@ -142,53 +152,48 @@ class Writer:
     def wait(self, ticket: Ticket, timeout_seconds: float | None = None) -> None:
         """Return when the ticket is settled, writing the queue if nobody else does.
 
+        The caller does not hold the mutex.
+
         Raises:
             DiskFull: an attempt made meanwhile found no room.
-            TimeoutError: the time is over.
+            TimeoutError: the time is over; or this is a signal handler, and the thread was writing.
         """
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        with self.lock:
-            refusals = ticket.refusals
-            while not ticket.done:
-                if ticket.refusals > refusals:
-                    raise self.disk_full()
-                if self._may_lead():
-                    self._lead()
-                    continue
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    raise TimeoutError("The entries are not durable yet; they are on their way.")
-                try:
-                    self.mutex.wait(left)
-                except BaseException:  # an interrupt may have come while it was let go
-                    while not self.lock._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001  as Condition does
-                        self.lock.acquire()
-                    raise
+        refusals = ticket.refusals
+        while ticket.writer is not None:
+            if ticket.refusals != refusals:
+                raise self.disk_full()
+            if self._leader is None:
+                self._lead()
+            else:
+                self._follow(ticket, refusals, deadline)
 
     def drain(self) -> bool:
         """Write what waits, as far as there is room; tell whether nothing waits any more."""
-        with self.lock:
-            while self._queue:
-                if not self._may_lead():
-                    self.mutex.wait()
-                    continue
-                self._lead()
-                if self._full:
-                    break
-            return not self._queue
+        try:
+            while (last := self._last()) is not None:
+                self.wait(last)
+        except DiskFull:
+            return False
+        return True
 
     def flush(self) -> None:
         """Return when nothing waits any more; raise what ``Ticket.wait`` raises."""
-        while True:
-            with self.lock:
-                if not self._queue:
-                    return
-                last = self._queue[-1]
+        while (last := self._last()) is not None:
             last.wait()  # without the mutex, so that others can queue meanwhile
+
+    def _last(self) -> Ticket | None:
+        """Return the last ticket that is not settled."""
+        with self.mutex:
+            last = self._queue[-1] if self._queue else None
+        if last is None or last.writer is not None:
+            return last
+        self._lead()  # it is settled, but an interrupt came before it left the queue
+        return self._last()
 
     def raise_unseen(self) -> None:
         """Raise the error of a ticket that nobody waited for, once."""
-        with self.lock:
+        with self.mutex:
             unseen, self._unseen = self._unseen, []
             for ticket in unseen:
                 if ticket.error is not None and not ticket.seen:
@@ -208,10 +213,11 @@ class Writer:
         place.lock.note_durable(place.inode, place.end)
 
     def close(self) -> None:
-        """Give the reserve back and let go of the file and the lock."""
-        with self.lock:
-            while not self._may_lead():
-                self.mutex.wait()
+        """Give the reserve back and let go of the file and the lock.
+
+        The caller does not hold the mutex.
+        """
+        with self._leading, self.mutex:
             place, cursor = self._durable
             self._durable = None, cursor
             if place is not None:
@@ -219,111 +225,143 @@ class Writer:
                 self._appender.close(place)
                 place.lock.release()
 
-    # The leader. Enters and leaves with the mutex held (once), works without it. Tickets stay in
-    # the queue until they are settled, and settling begins with what is durable: so whatever an
-    # interrupt leaves undone, the next call does.
-
-    def _may_lead(self) -> bool:
-        if self._leader == threading.get_ident():  # an interrupt cut our last attempt short
-            self._leader = None
-        return self._leader is None
+    # Leading and following
 
     def _lead(self) -> None:
-        error: HoldfastError | None = None
-        waiting = 0
-        try:
-            self._leader = threading.get_ident()
-            self._settle_durable()
-            if not self._queue:
-                return
-            waiting = len(self._queue)
-            tickets = self._next_round()
-            behind = self._queue[len(tickets) :]
-            if not self._full and not (behind and behind[0].entries):
-                behind = []  # not numbered yet; that can wait
-            self.lock.release()
-            self._commit(tickets, behind)
-        except HoldfastError as caught:
-            error = caught
-        finally:
-            # Take the mutex back, step down and settle, whatever comes. In this function, because
-            # an interrupt can come at the beginning of any other, before its first line.
-            interrupt: BaseException | None = None
-            while True:
-                try:
-                    while not self.lock._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001  as Condition does
-                        self.lock.acquire()
+        """Write one round. An interrupt at any point leaves work for the next leader, no more."""
+        self._leader = threading.get_ident()
+        with self._leading:
+            error: HoldfastError | None = None
+            waiting = 0
+            try:
+                with self.mutex:
+                    tickets, behind = self._next_round()
+                    waiting = len(self._queue)
+                if tickets:
+                    self._commit(tickets, behind)
+            except HoldfastError as caught:
+                error = caught
+            finally:
+                with self.mutex:
                     self._leader = None
                     self._settle(waiting, error)
-                except (KeyboardInterrupt, SystemExit) as caught:  # raised below
-                    interrupt = caught
-                else:
-                    break
-        if interrupt is not None:
-            raise interrupt
 
-    def _next_round(self) -> list[Ticket]:
-        """Return what is queued, up to where a mark is due: a mark ends a round.
+    def _follow(self, ticket: Ticket, refusals: int, deadline: float | None) -> None:
+        """Wait until the leader has settled or refused the ticket, or leaves the lead to us."""
+        gate = threading.Lock()
+        gate.acquire()
+        with self.mutex:
+            if not self._leading.locked():
+                self._leader = None  # an interrupt took it away; or it is about to begin, and waits
+            if self._leader is None or ticket.writer is None or ticket.refusals != refusals:
+                return
+            self._followers.append((ticket, gate))
+        while True:
+            left = _LOOK_AGAIN_SECONDS if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("The entries are not durable yet; they are on their way.")
+            if gate.acquire(timeout=min(left, _LOOK_AGAIN_SECONDS)):
+                return
+            if not self._leading.locked():
+                return  # whom we follow was interrupted, or the one who was to lead next
+            if self._leader == threading.get_ident():
+                raise TimeoutError("A signal handler cannot wait for the append it interrupted.")
 
-        While there is no room, one ticket at a time: a large one must not keep small ones waiting.
+    def _next_round(self) -> tuple[list[Ticket], list[Ticket]]:
+        """Return what to write now, and what of the rest is to be numbered.
+
+        A round ends where a mark is due. While there is no room it is one ticket: a large one must
+        not keep small ones waiting.
         """
-        if self._full and self.place is not None:
-            return self._queue[:1]
+        queue = self._queue
+        if self._failure is not None:
+            raise self._failure  # an interrupt came before everybody was told
+        if queue and queue[0].entries:
+            self._settle_durable()  # it was tried; perhaps with success, and an interrupt came
+        if len(queue) <= 1:
+            return queue[:], []
+        count = 1 if self._full and self.place is not None else self._until_mark()
+        behind = queue[count:]
+        if not self._full and not (behind and behind[0].entries):
+            behind = []  # not numbered yet; that can wait
+        return queue[:count], behind
+
+    def _until_mark(self) -> int:
+        """Return how many tickets there are up to where a mark is due."""
         room = MARK_EVERY_BYTES - self.cursor.since_mark_bytes
-        for number, ticket in enumerate(self._queue, 1):
+        for count, ticket in enumerate(self._queue, 1):
             for type_name, _, data in ticket.drafts:
                 room -= len(data) + _ENVELOPE_BYTES
                 if type_name == "checkpoint":
                     room = 0
             if room <= 0:
-                return self._queue[:number]
-        return list(self._queue)
+                return count
+        return len(self._queue)
 
-    def _settle_durable(self) -> list[Ticket]:
-        """Publish and settle what is durable at the head of the queue; harmless if done twice."""
+    # Settling. Under the mutex; each step may be done twice, and comes before what would keep the
+    # next leader from doing it again.
+
+    def _settle_durable(self) -> None:
+        """Publish and settle what is durable at the head of the queue."""
         last = self._durable[1].last_seq
-        done = 0
+        count = 0
         for ticket in self._queue:
             if last is None or not ticket.entries or ticket.entries[-1].seq > last:
                 break
-            done += 1
-        settled = self._queue[:done]
-        if settled:
+            count += 1
+        if count:
+            settled = self._queue[:count]
             self._owner.publish(settled)
             for ticket in settled:
-                ticket.writer = None
-            del self._queue[:done]
-        return settled
+                ticket.settle(None)
+            del self._queue[:count]
 
     def _settle(self, waiting: int, error: HoldfastError | None) -> None:
         """Settle what is durable; tell the first ``waiting`` that were queued what became of it."""
-        told = self._settle_durable()
+        waiting -= len(self._queue)
+        self._settle_durable()
         self._full = isinstance(error, DiskFull)
         if self._full:
-            told += self._queue[: max(0, waiting - len(told))]
-            for ticket in told:
-                ticket.refusals += 1
+            for ticket in self._queue[: waiting + len(self._queue)]:
+                ticket.refuse()
         elif error is not None:
             self._failure = error
+            self._unseen = self._lost + self._queue
+            for ticket in self._queue:
+                ticket.settle(error)
             self._lost, self._queue = self._lost + self._queue, []
-            self._unseen = list(self._lost)
-            told += self._lost
-            for ticket in self._lost:
-                ticket.error, ticket.writer = error, None
-        self.mutex.notify_all()
-        for ticket in told:
-            if ticket.callbacks:
-                ticket.notify()
+        if self._followers:
+            self._wake_followers()
+
+    def _wake_followers(self) -> None:
+        """Wake those who have something to hear, and one of the others to lead them."""
+        followers, self._followers = self._followers, []
+        led = False
+        for ticket, gate in followers:
+            if led and ticket.writer is not None and not self._full:
+                self._followers.append((ticket, gate))
+            else:
+                led = led or ticket.writer is not None
+                gate.release()
+
+    # Writing. Without the mutex.
 
     def _commit(self, tickets: list[Ticket], behind: list[Ticket]) -> None:
         place, cursor = self._durable
-        after = _number(tickets, cursor)
-        _number(behind, after)  # so that a full disk can be told what waits
-        if not behind:
+        after = number(tickets, cursor)
+        if behind:
+            number(behind, after)  # so that a full disk can be told what waits
+        elif (
+            after.since_mark_bytes >= MARK_EVERY_BYTES or tickets[-1].drafts[-1][0] == "checkpoint"
+        ):
             after = self._mark(tickets, after)
-        entries = [e for ticket in tickets for e in (*ticket.entries, *ticket.trailer)]
-        data = b"".join([entry.line + b"\n" for entry in entries])
-        payloads = [payload for ticket in tickets for payload in ticket.payloads]
+        entries: list[Entry] = []
+        payloads: list[bytes] = []
+        for ticket in tickets:
+            entries += ticket.entries
+            entries += ticket.trailer
+            payloads += ticket.payloads
+        data = b"\n".join([entry.line for entry in entries]) + b"\n"
         try:
             if place is None:
                 new_place, start = self._owner.begin(data, payloads), 0
@@ -341,71 +379,16 @@ class Writer:
         self._durable = new_place, after
         if place is not None and place.segment != segment:
             self._appender.close(place)
-        self._note_durable(new_place)
-
-    def _note_durable(self, place: Place) -> None:
-        """Tell readers how far they need not sync, though not at every turn of a burst.
-
-        An older note costs a reader one sync; a note for every append costs the writer more.
-        """
+        # Tell readers how far they need not sync, though not at every turn of a burst: an older
+        # note costs a reader one sync, a note for every append costs the writer more.
         now = time.monotonic()
         if now >= self._note_again:
             self._note_again = now + _NOTE_EVERY_SECONDS
-            place.lock.note_durable(place.inode, place.end)
+            new_place.lock.note_durable(new_place.inode, new_place.end)
 
     def _mark(self, tickets: list[Ticket], cursor: Cursor) -> Cursor:
-        """Have a mark written behind the round if one is due; return the cursor behind it."""
-        last = tickets[-1]
-        if cursor.since_mark_bytes >= MARK_EVERY_BYTES or last.entries[-1].type == "checkpoint":
-            draft = self._owner.mark_after([e for ticket in tickets for e in ticket.entries])
-            if draft is not None:
-                last.trailer, cursor = _sealed([draft], timestamp(), None, cursor)
+        """Have a mark written behind the round; return the cursor behind it."""
+        draft = self._owner.mark_after([e for ticket in tickets for e in ticket.entries])
+        if draft is not None:
+            tickets[-1].trailer, cursor = sealed([draft], timestamp(), None, cursor)
         return cursor
-
-
-def _number(tickets: list[Ticket], cursor: Cursor) -> Cursor:
-    """Give numbers, parents and checksums; return the cursor behind the last entry."""
-    at = timestamp()
-    for ticket in tickets:
-        ticket.trailer = ()
-        if ticket.entries:  # numbered by an earlier attempt, which did not succeed
-            cursor = _behind(ticket.entries, cursor)
-        else:
-            ticket.entries, cursor = _sealed(ticket.drafts, at, ticket.id, cursor)
-    return cursor
-
-
-def _sealed(
-    drafts: list[Draft], at: str, id: str | None, cursor: Cursor
-) -> tuple[list[Entry], Cursor]:
-    """Make a batch of drafts the entries that stand behind ``cursor``; return the cursor after."""
-    entries = []
-    seq, chain, head, last = cursor.next_seq, cursor.chain, cursor.head, len(drafts) - 1
-    since = cursor.since_mark_bytes
-    for index, (type_name, body, data) in enumerate(drafts):
-        parent: int | None = NO_PARENT_FIELD
-        if type_name in TREE:
-            parent, head = head, seq
-        elif isinstance(body, Head):
-            head = body.to
-        own_id = id if index == last else None
-        batch = (index, last + 1) if last else None
-        line = seal(seq, at, type_name, data, chain, parent, own_id, batch)
-        entries.append(Entry(seq, at, type_name, body, parent, own_id, batch, "ok", line))
-        chain = line[-10:-2]
-        since = 0 if type_name == "mark" else since + len(line)
-        seq += 1
-    return entries, Cursor(seq - 1, seq, chain, head, since)
-
-
-def _behind(entries: Sequence[Entry], cursor: Cursor) -> Cursor:
-    """Return the cursor behind entries that were numbered before."""
-    head, since = cursor.head, cursor.since_mark_bytes
-    for entry in entries:
-        since += len(entry.line)
-        if entry.type in TREE:
-            head = entry.seq
-        elif isinstance(entry.body, Head):
-            head = entry.body.to
-    last = entries[-1]
-    return Cursor(last.seq, last.seq + 1, last.line[-10:-2], head, since)

@@ -253,7 +253,7 @@ class Entry(Struct, gc=False):
         return self.line[-10:-2]
 
 
-class Position(Struct, frozen=True):
+class Position(Struct, frozen=True, gc=False):
     """Where a durable entry is: its number, and the byte at which it starts in its file."""
 
     seq: int

@@ -19,8 +19,9 @@ from holdfast.errors import (
     SessionNotFound,
     UsageError,
 )
-from holdfast.journal.appender import Cursor, Place
+from holdfast.journal.appender import Place
 from holdfast.journal.lock import Lock, probe
+from holdfast.journal.numbering import Cursor
 from holdfast.journal.reader import Journal, segment_name
 from holdfast.journal.repair import examine, lowest_unused_seq, set_aside
 from holdfast.model.codec import encode_body

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from holdfast.errors import DiskFull, HoldfastError, SessionExists, SessionLocked, UsageError
-from holdfast.journal.appender import Cursor, Place
+from holdfast.journal.appender import Place
 from holdfast.journal.format import LONGEST_LINE_BYTES
 from holdfast.journal.live import LIVE_NAME, LiveFile
 from holdfast.journal.lock import Lock
+from holdfast.journal.numbering import Cursor
 from holdfast.journal.pump import Pump
 from holdfast.journal.reader import JOURNAL_NAME, Journal
 from holdfast.journal.ticket import Draft, Ticket
@@ -82,7 +83,6 @@ class Recorder:
             cursor = Cursor(None, 0, b"", None)
         self._writer = Writer(home.files, header, self, cursor, place)
         self.mutex = self._writer.mutex
-        self._lock = self._writer.lock
         self.state = state
         self._first_meta = first_meta
         self._introduced = False
@@ -97,8 +97,8 @@ class Recorder:
         self._delivering = False
         self._finished: list[str] = []  # streams whose messages became durable
         self._closed = False
-        self._settling = 0  # threads that wait for the session to come to rest
-        self._inside: int | None = None  # the thread that holds it still
+        self._door = threading.Lock()  # shut by a thread that wants the session to come to rest
+        self._inside: int | None = None  # that thread, once it has
         self._forked = False
         self.streams = Streams(self._open_live, self._finish_stream, self.settle)
         self._pump = Pump(self._work)
@@ -133,7 +133,7 @@ class Recorder:
         """
         self._forked = self._closed = True
         self._writer.renew_locks()
-        self.mutex, self._lock = self._writer.mutex, self._writer.lock
+        self.mutex, self._door = self._writer.mutex, threading.Lock()
         self.streams.leave_to_parent()
 
     @property
@@ -203,7 +203,7 @@ class Recorder:
         try:
             return self.settle(ticket)
         except DiskFull:
-            with self._lock:
+            with self.mutex:
                 if id is None and ticket not in self._refused:
                     self._refused.append(ticket)
             raise
@@ -222,7 +222,8 @@ class Recorder:
             self._pump.wake()  # it goes on trying
             raise
         finally:
-            self._deliver()
+            if self._undelivered or self._finished:
+                self._deliver()
 
     def flush(self) -> None:
         """Return when everything accepted so far is durable."""
@@ -235,12 +236,10 @@ class Recorder:
 
         Without a door a session that is busy would never come to rest.
         """
-        with self._lock:
-            self._settling += 1
-        try:
+        with self._door:
             while True:
-                self._writer.flush()  # without the mutex: others go on until all is written
-                with self._lock:
+                self._writer.flush()  # without the mutex: those who are inside go on
+                with self.mutex:
                     if self._writer.idle:
                         self._inside = threading.get_ident()
                         try:
@@ -248,40 +247,50 @@ class Recorder:
                         finally:
                             self._inside = None
                         return
-                    self.mutex.wait(_RETRY_SECONDS)
-        finally:
-            with self._lock:
-                self._settling -= 1
-                self.mutex.notify_all()
 
-    def _accept(self, items: Sequence[Body], id: str | None, *, resumable: bool = False) -> Ticket:
+    def _accept(
+        self,
+        items: Sequence[Body],
+        id: str | None,
+        *,
+        resumable: bool = False,
+        finishes_stream: bool = False,
+    ) -> Ticket:
         """Check, encode and queue bodies as one batch; whoever writes it numbers it."""
-        self.check_ours()
+        if self._forked:
+            self.check_ours()
         if not items:
             raise UsageError("There is nothing to append: the list is empty.")
         if id is not None and not (isinstance(id, str) and 0 < len(id) <= _LONGEST_ID):
             raise UsageError(f"An entry's id is a string of 1 to {_LONGEST_ID} characters.")
         drafts, payloads = _encode_all(items)
-        with self._lock:
-            while self._settling and self._inside != threading.get_ident():
-                self.mutex.wait()
-            if self._closed:
-                raise UsageError("This session is closed; open it again to append.")
-            if id is not None:
-                known = self._known_ids().get(id)
-                if known is not None:
-                    return known
-            again = self._refused_twin(drafts) if resumable and self._refused else None
-            if again is not None:
-                return again
-            if not self._introduced or self._unnoted:
-                self._introduce()
-            ticket = self._writer.enqueue(drafts, id)
-            if payloads:
-                ticket.payloads = payloads
-            if id is not None:
-                self._known_ids()[id] = ticket
-            return ticket
+        while True:
+            with self.mutex:
+                if not self._door.locked() or self._inside == threading.get_ident():
+                    if self._closed:
+                        raise UsageError("This session is closed; open it again to append.")
+                    known = None
+                    if id is not None or self._refused:
+                        known = self._known(drafts, id, resumable=resumable)
+                    if known is not None:
+                        return known
+                    if not self._introduced or self._unnoted:
+                        self._introduce()
+                    ticket = self._writer.enqueue(drafts, id, payloads)
+                    if id is not None:
+                        self._known_ids()[id] = ticket
+                    if finishes_stream:
+                        ticket.finishes_stream = True
+                    return ticket
+            with self._door:  # not with the mutex: whoever shut it needs that
+                pass
+
+    def _known(self, drafts: list[Draft], id: str | None, *, resumable: bool) -> Ticket | None:
+        """Return the ticket of the same entries, if they were accepted before."""
+        known = None if id is None else self._known_ids().get(id)
+        if known is None and resumable and self._refused:
+            return self._refused_twin(drafts)
+        return known
 
     def _introduce(self) -> None:
         """Queue what stands before the first entry of a journal, or of this opening.
@@ -347,9 +356,7 @@ class Recorder:
         return self.streams.begin(first)
 
     def _finish_stream(self, message: Message) -> Ticket:
-        with self.mutex:
-            ticket = self._accept([message], None)
-            ticket.finishes_stream = True
+        ticket = self._accept([message], None, finishes_stream=True)
         self._pump.wake()
         return ticket
 
@@ -443,12 +450,12 @@ class Recorder:
     def publish(self, tickets: list[Ticket]) -> None:
         """Make what is durable visible. Called under the mutex."""
         seen = self.state.seq
-        entries = [
-            entry
-            for ticket in tickets
-            for entry in (*ticket.entries, *ticket.trailer)
-            if entry.seq > seen  # an interrupt may have us called twice
-        ]
+        entries: list[Entry] = []
+        for ticket in tickets:
+            entries += ticket.entries
+            entries += ticket.trailer
+        if entries[0].seq <= seen:  # an interrupt may have us called twice
+            entries = [entry for entry in entries if entry.seq > seen]
         if entries:
             self.branch.extend(entries)
             if self._listeners:
@@ -474,7 +481,7 @@ class Recorder:
         return stop
 
     def _take_finished(self) -> list[str]:
-        with self._lock:
+        with self.mutex:
             names, self._finished = self._finished, []
             return names
 
@@ -565,8 +572,8 @@ class Recorder:
 
     def _release(self) -> None:
         self.streams.close()
+        self._writer.close()
         with self.mutex:
-            self._writer.close()
             if self._journal is not None:
                 self._journal.close()
                 self._journal = None
@@ -584,12 +591,13 @@ def _encode_all(items: Sequence[Any]) -> tuple[list[Draft], list[bytes]]:
             data, body = encode_body(smaller)
             if len(data) > LONGEST_LINE_BYTES - _ENVELOPE_BYTES:
                 raise UsageError(f"This {type_of(body)} is too large: {len(data)} bytes.")
+        type_name = type_of(body)
         if isinstance(body, Message):
             if body.role not in _ROLES:
                 raise UsageError(f"{body.role!r} is not a role: use {', '.join(sorted(_ROLES))}.")
         elif isinstance(body, _JOURNALS_OWN):
-            raise UsageError(f"{type_of(body)} entries are written by the journal itself.")
-        drafts.append((type_of(body), body, data))
+            raise UsageError(f"{type_name} entries are written by the journal itself.")
+        drafts.append((type_name, body, data))
     return drafts, payloads
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.errors import DiskFull, FormatTooNew, StorageError, UsageError
-from holdfast.journal.appender import Cursor
 from holdfast.journal.files import NO_ROOM
+from holdfast.journal.numbering import Cursor
 from holdfast.journal.reader import Journal
 from holdfast.model.codec import dumps, encode_body, plain
 from holdfast.model.entry import (
@@ -108,11 +108,13 @@ class Session:
             WriteFailed: the journal cannot be written any more.
             UsageError: it cannot be stored, or this session is closed or read-only.
         """
-        return self._writable().append(_as_list(item), id)
+        recorder = self._recorder or self._writable()  # it refuses what else there is to refuse
+        return recorder.append(_as_list(item), id)
 
     def submit(self, item: Body | Sequence[Body], id: str | None = None) -> Ticket:
         """Append in the background: returns a ticket to wait for or to await."""
-        return self._writable().submit(_as_list(item), id)
+        recorder = self._recorder or self._writable()  # as above
+        return recorder.submit(_as_list(item), id)
 
     def stream(
         self, *, model: str | None = None, call_id: str | None = None, name: str | None = None
@@ -455,6 +457,8 @@ def _folder(
 
 
 def _as_list(item: Any) -> list[Any]:
+    if isinstance(item, Message):
+        return [item]
     return list(item) if isinstance(item, list | tuple) else [item]
 
 
