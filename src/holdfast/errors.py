@@ -109,17 +109,23 @@ class DiskFull(StorageError):
 
     Attributes:
         pending: sequence numbers of the entries that wait, in order.
+        cause: what the operating system said, if it is something else that ran out.
     """
 
     exit_code = 75
 
-    def __init__(self, path: Path | str, pending: tuple[int, ...]) -> None:
+    def __init__(
+        self, path: Path | str, pending: tuple[int, ...], cause: str | None = None
+    ) -> None:
         count = len(pending)
         super().__init__(
-            f"No room to write {path}: {count} {'entry waits' if count == 1 else 'entries wait'} "
-            "in memory and will be written as soon as space is freed; do not end this process."
+            f"No room to write {path}{f' ({cause})' if cause else ''}: "
+            f"{count} {'entry waits' if count == 1 else 'entries wait'} in memory and will be "
+            f"written as soon as {'this is over' if cause else 'space is freed'}; "
+            "do not end this process."
         )
         self.pending = pending
+        self.cause = cause
 
 
 class DamagedJournal(StorageError):

@@ -288,9 +288,17 @@ class TestFailedSync:
 
     def test_a_new_file_that_cannot_be_opened_again(self, desk):
         desk.files.fail("sync", name="journal.jsonl")
-        desk.files.fail("open_append", errno.EMFILE, name="journal.2.jsonl", nth=2)
+        desk.files.fail("open_append", errno.EIO, name="journal.2.jsonl", nth=2)
         with pytest.raises(WriteFailed):
             desk.append("c")
+
+    def test_a_new_file_that_cannot_be_opened_for_now_is_made_again(self, desk):
+        desk.files.fail("sync", name="journal.jsonl")
+        desk.files.fail("open_append", errno.EMFILE, name="journal.2.jsonl", nth=2)
+        with pytest.raises(DiskFull):
+            desk.append("c")
+        desk.append("d")
+        assert desk.texts() == ["a", "b", "c", "d"]
 
     def test_a_descriptor_that_cannot_be_closed_and_a_file_that_cannot_be_touched(self, desk):
         desk.files.fail("sync", name="journal.jsonl")

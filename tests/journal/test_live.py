@@ -335,6 +335,26 @@ def test_a_rewrite_that_cannot_open_the_new_file_does_not_lose_the_old_descripto
     live.close()
 
 
+@pytest.mark.parametrize("then", ["append", "sync", "clear"])
+def test_a_new_file_that_could_not_be_opened_is_opened_by_the_next_call(folder, then):
+    """What is open has no name any more: text written there would be lost with the process."""
+    files = FakeFiles()
+    live = filled(folder, "one", files=files)
+    files.fail("open_append", errno.EMFILE, name=LIVE_NAME, nth=2)
+    with pytest.raises(OSError, match=os.strerror(errno.EMFILE)):
+        live.rewrite([event("one"), event("two")])
+    if then == "append":
+        live.append([event("three")])
+        assert texts(read_live(REAL, folder)) == ["one", "two", "three"]
+    elif then == "sync":
+        live.sync()
+        assert files.last("sync", LIVE_NAME) > files.last("open_append", LIVE_NAME)
+    else:
+        live.clear()
+        assert texts(read_live(REAL, folder)) == []
+    live.close()
+
+
 # The file itself
 
 

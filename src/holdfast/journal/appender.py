@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from holdfast.errors import DiskFull, HoldfastError, WriteFailed
-from holdfast.journal.files import NO_ROOM
+from holdfast.journal.files import NO_ROOM, PASSING
 from holdfast.journal.format import seal, timestamp
 from holdfast.journal.numbering import Cursor
 from holdfast.journal.reader import JOURNAL_NAME, segment_name
@@ -99,14 +99,15 @@ class Appender:
         if end > self._reserve_from:
             self._reserve(place, end)
         try:
-            written = self._files.write(descriptor, data)
+            whole = self._files.write(descriptor, data) == len(data)
+            refusal = DiskFull(place.path, ()) if not whole else None
         except OSError as error:
-            if error.errno not in NO_ROOM:
+            if error.errno not in PASSING:
                 raise _Unusable(f"writing failed: {error}") from error
-            written = 0
-        if written != len(data):
+            refusal = passing(error, place.path)
+        if refusal is not None:
             self._cut_back(place)
-            raise DiskFull(place.path, ())
+            raise refusal
         try:
             self._files.sync(descriptor)
         except OSError as error:
@@ -199,7 +200,15 @@ class Appender:
 
 
 def no_room_or(error: OSError, path: Path, what: str, last_durable: int | None) -> HoldfastError:
-    """Return ``DiskFull`` if that is what an error means, else ``WriteFailed``."""
-    if error.errno in NO_ROOM:
-        return DiskFull(path, ())
+    """Return ``DiskFull`` if that is what an error means, else ``WriteFailed``.
+
+    A process that is out of descriptors or memory is no reason to give a journal up.
+    """
+    if error.errno in PASSING:
+        return passing(error, path)
     return WriteFailed(f"{what}: {error}", last_durable)
+
+
+def passing(error: OSError, path: Path) -> DiskFull:
+    """Return what to say about an error that says nothing about the file."""
+    return DiskFull(path, (), None if error.errno in NO_ROOM else error.strerror)

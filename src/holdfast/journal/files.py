@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors that mean: there is no space now, there may be later."""
 
+PASSING = NO_ROOM | {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+"""Errors that say nothing about the file: what cannot be written now can be written later."""
+
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
 _F_FULLFSYNC = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone stops at the drive's cache
 

@@ -30,7 +30,11 @@ class Pump:
         self._stopped = False
 
     def wake(self) -> None:
-        """Have ``work`` called soon."""
+        """Have ``work`` called soon.
+
+        Raises:
+            RuntimeError: no thread can be had for it.
+        """
         if self._awake:  # unlocked on purpose: the common case of a burst
             return
         with self._condition:
@@ -43,10 +47,10 @@ class Pump:
                 self._condition.notify()
 
     def _start(self) -> None:
-        thread = threading.Thread(target=self._run, name="holdfast", daemon=True)
         try:
+            thread = threading.Thread(target=self._run, name="holdfast", daemon=True)
             thread.start()
-        except RuntimeError:  # too many threads now; the next wake tries again
+        except BaseException:  # too many threads now, or no memory; the next wake tries again
             self._awake = False
             raise
         self._thread = thread

@@ -72,6 +72,7 @@ class Writer:
         self._queue: list[Ticket] = []
         self._lost: list[Ticket] = []  # when nothing can be written any more
         self._full = False
+        self._cause: str | None = None  # why, if it is not the disk
         self._failure: HoldfastError | None = None
         self._unseen: list[Ticket] = []
         self._note_again = 0.0
@@ -112,7 +113,7 @@ class Writer:
         """Return the error that says what waits for room."""
         with self.mutex:
             seqs = [entry.seq for ticket in self.unpublished for entry in ticket.entries]
-        return DiskFull(self._owner.path, tuple(seqs))
+        return DiskFull(self._owner.path, tuple(seqs), self._cause)
 
     def trouble(self) -> HoldfastError | None:
         """Return what keeps entries from becoming durable right now, if anything does."""
@@ -321,6 +322,7 @@ class Writer:
         waiting -= len(self._queue)
         self._settle_durable()
         self._full = isinstance(error, DiskFull)
+        self._cause = error.cause if isinstance(error, DiskFull) else None
         if self._full:
             for ticket in self._queue[: waiting + len(self._queue)]:
                 ticket.refuse()

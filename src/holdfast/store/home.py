@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import SessionExists, SessionNotFound, UsageError, WriteFailed
 from holdfast.journal.appender import Place
-from holdfast.journal.files import NO_ROOM
+from holdfast.journal.files import PASSING
 from holdfast.journal.lock import Lock
 from holdfast.journal.reader import JOURNAL_NAME
 from holdfast.model.ids import SESSION_ID, check_part, folder_of, new_uid
@@ -195,7 +195,7 @@ class Home:
             with suppress(OSError):
                 if not renamed:
                     discard_folder(files, making)
-                elif not isinstance(error, OSError) or error.errno in NO_ROOM:
+                elif not isinstance(error, OSError) or error.errno in PASSING:
                     # The caller will try again, and must not find its own leavings. After a failed
                     # sync it cannot, and what is there is better kept.
                     discard_folder(files, self.folder(session_id))

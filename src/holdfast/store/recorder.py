@@ -35,6 +35,7 @@ from holdfast.store.blobs import LARGEST_INLINE_BYTES, Blobs, put_back, take_out
 from holdfast.store.branch import Branch
 from holdfast.store.fold import fold, mark_of
 from holdfast.store.home import discard_folder
+from holdfast.store.refusals import os_errors
 from holdfast.store.rewrite import archived
 from holdfast.store.streams import Stream, Streams
 from holdfast.version import __version__
@@ -102,7 +103,7 @@ class Recorder:
         self._forked = False
         self.streams = Streams(self._open_live, self._finish_stream, self.settle)
         self._pump = Pump(self._work)
-        self.streams.wake = self._pump.wake
+        self.streams.wake = self._wake
         self.note_damage(damage)
         _open_recorders.add(self)
 
@@ -211,7 +212,7 @@ class Recorder:
     def submit(self, items: Sequence[Body], id: str | None = None) -> Ticket:
         """Append in the background."""
         ticket = self._accept(items, id)
-        self._pump.wake()
+        self._wake()
         return ticket
 
     def settle(self, ticket: Ticket) -> Position:
@@ -219,7 +220,7 @@ class Recorder:
         try:
             return ticket.wait()
         except DiskFull:
-            self._pump.wake()  # it goes on trying
+            self._wake()  # it goes on trying
             raise
         finally:
             if self._undelivered or self._finished:
@@ -322,8 +323,9 @@ class Recorder:
 
     def _known_ids(self) -> dict[str, Ticket]:
         if self._ids is None:
-            journal = self.journal()
-            known = {} if journal is None else self._ids_in(journal)
+            with os_errors(f"{self.path} cannot be read", self.path):
+                journal = self.journal()
+                known = {} if journal is None else self._ids_in(journal)
             self._ids = known  # complete, or not at all
         return self._ids
 
@@ -357,7 +359,7 @@ class Recorder:
 
     def _finish_stream(self, message: Message) -> Ticket:
         ticket = self._accept([message], None, finishes_stream=True)
-        self._pump.wake()
+        self._wake()
         return ticket
 
     def _open_live(self) -> LiveFile:
@@ -366,7 +368,10 @@ class Recorder:
                 self._introduce()
             self.flush()
         place = self._writer.place
-        assert place is not None
+        if place is None:  # the first append has failed for good: there is no session
+            trouble = self._writer.trouble()
+            assert trouble is not None
+            raise trouble
         return LiveFile(self._home.files, place.folder)
 
     def recover(self, messages: Sequence[Message]) -> None:
@@ -505,6 +510,17 @@ class Recorder:
             finally:
                 with self.mutex:
                     self._delivering = False
+
+    def _wake(self) -> None:
+        """Have the pump do what nobody waits for; where no thread can be had, do it here.
+
+        What was accepted is accepted: an error now would have the caller do it twice.
+        """
+        try:
+            self._pump.wake()
+        except (RuntimeError, MemoryError):
+            self._writer.drain()
+            self.streams.work()
 
     def _work(self) -> float | None:
         """What the pump does: write what nobody waits for, flush and sync streams, retry."""

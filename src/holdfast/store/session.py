@@ -383,8 +383,8 @@ class Session:
     @contextmanager
     def _journal(self) -> Iterator[Journal | None]:
         """Give the journal to read from; a closed session opens it again for the moment."""
-        journal = self._read_journal if self._recorder is None else self._recorder.journal()
         with os_errors(f"{self.path} cannot be read", self.path):
+            journal = self._read_journal if self._recorder is None else self._recorder.journal()
             if journal is not None or not self._closed or self.state.seq < 0:
                 yield journal
                 return

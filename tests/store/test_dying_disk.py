@@ -1,0 +1,147 @@
+"""A disk that dies, and a process that runs out of things: Holdfast's own errors, nothing lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import threading
+
+import pytest
+
+import holdfast
+from holdfast import user
+from tests.processes import run
+
+READING = ("read_at", "status")
+
+
+def dies(files):
+    for method in READING:
+        files.fail(method, errno.EIO, times=None)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda session: session.checkpoint("so far", keep_last=1),
+        lambda session: session.rewind(2),
+        lambda session: session.fork(),
+        lambda session: session.messages,
+        lambda session: session.context(),
+        lambda session: session.summary,
+        lambda session: session.truncate(1),
+        lambda session: session.append(user("z"), id="once"),
+        lambda session: session.compact(),
+        lambda session: list(session.follow(wait=False)),
+        lambda session: session.export(),
+    ],
+)
+def test_reading_from_a_dead_disk_is_an_error_of_ours(fragile, files, call):
+    with fragile.create() as made:
+        for text in "abc":
+            made.append(user(text))
+    session = fragile.open(made.id)
+    dies(files)
+    with pytest.raises(holdfast.StorageError, match=r"cannot be|could not be"):
+        call(session)
+    files.heal()
+    assert [message.text for message in session.messages] == ["a", "b", "c"]
+
+
+def test_a_stream_after_a_first_append_that_failed_for_good(fragile, files):
+    session = fragile.create()
+    files.fail("make_folder", errno.EIO, times=None)
+    with pytest.raises(holdfast.WriteFailed):
+        session.append(user("a"))
+    stream = session.stream()
+    stream.write("text")
+    with pytest.raises(holdfast.WriteFailed):
+        stream.finish()
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_a_process_that_ran_out_of_something_keeps_its_session(fragile, files, error, eventually):
+    session = fragile.create()
+    session.append(user("a"))
+    files.fail("open_append", error, times=None)
+    with pytest.raises(holdfast.DiskFull, match=os.strerror(error)) as caught:
+        session.append(user("x" * 300_000))  # it needs a file of its own
+    assert caught.value.cause == os.strerror(error)
+    assert "as soon as this is over" in str(caught.value)
+    assert isinstance(session.trouble, holdfast.DiskFull)
+    files.heal()
+    eventually(lambda: session.trouble is None)
+    assert [len(message.text) for message in session.messages] == [1, 300_000]
+
+
+def test_a_write_that_met_no_memory_is_tried_again(fragile, files):
+    session = fragile.create()
+    session.append(user("a"))
+    files.fail("write", errno.ENOMEM, name="journal.jsonl", times=1)
+    with pytest.raises(holdfast.DiskFull, match=os.strerror(errno.ENOMEM)):
+        session.append(user("b"))
+    session.append(user("b"))  # the same call takes up what waits
+    assert [message.text for message in session.messages] == ["a", "b"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])
+def test_what_was_accepted_is_written_also_if_no_thread_can_be_had(store, monkeypatch, error):
+    session = store.create()
+    session.append(user("a"))
+
+    def start(_thread):
+        raise error
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    ticket = session.submit(user("b"))
+    with session.stream() as live:
+        live.write("c")
+        live.finish()
+    assert ticket.done
+    assert [message.text for message in session.messages] == ["a", "b", "c"]
+
+
+def test_a_module_that_cannot_be_imported_late_is_an_error_of_ours(store, monkeypatch):
+    """A process without descriptors cannot import what is imported on first use."""
+    monkeypatch.setitem(sys.modules, "holdfast.store.index", None)
+    with pytest.raises(holdfast.StorageError, match="cannot be listed"):
+        store.list()
+
+
+def test_a_deletion_that_is_reported_as_failed_has_not_happened(fragile, files):
+    with fragile.create() as session:
+        session.append(user("a"))
+    files.fail("sync_folder", errno.EIO, name="trash", times=None)
+    with pytest.raises(holdfast.StorageError, match="cannot be deleted"):
+        fragile.delete(session.id)
+    files.heal()
+    with fragile.open(session.id) as again:
+        assert again.messages == [user("a")]
+
+
+def test_many_threads_may_use_a_fresh_process_at_once(home, store):
+    """What a library looks up on first use is looked up at import, where there is one thread."""
+    sessions = []
+    for number in range(4):
+        with store.create() as session:
+            session.append(user(str(number)))
+            session.checkpoint("so far")  # leaves a mark, which holds a state
+        sessions.append(session.id)
+    source = """
+import threading
+sys.setswitchinterval(1e-6)
+gate = threading.Barrier(8)
+opened = []
+
+def look(session_id):
+    gate.wait()
+    with store.open(session_id, "read") as session:
+        opened.append(session.state.messages)
+
+threads = [threading.Thread(target=look, args=(sys.argv[2 + n % 4],)) for n in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(opened)
+"""
+    assert run(source, home, *sessions).strip() == str([1] * 8)
