@@ -226,8 +226,9 @@ def test_stopping_is_fine_where_no_thread_could_start(start, monkeypatch):
     pump.stop()
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_work_that_raises_against_its_contract_is_called_again(start, eventually):
+def test_work_that_raises_against_its_contract_is_called_again(start, eventually, monkeypatch):
+    raised: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
     calls: list[bool] = []
 
     def work() -> None:
@@ -237,6 +238,7 @@ def test_work_that_raises_against_its_contract_is_called_again(start, eventually
 
     pump = start(work)
     pump.wake()
-    eventually(lambda: calls and pump._thread is None)
+    eventually(lambda: raised)
+    assert raised[0].exc_type is ZeroDivisionError
     pump.wake()
     eventually(lambda: len(calls) == 2)
