@@ -75,6 +75,20 @@ def test_a_process_that_ran_out_of_something_keeps_its_session(fragile, files, e
     assert [len(message.text) for message in session.messages] == [1, 300_000]
 
 
+@pytest.mark.parametrize("method", ["open_append", "write", "sync_folder", "rename"])
+def test_a_first_append_without_descriptors_waits_for_them(fragile, files, method, eventually):
+    session = fragile.create()
+    files.fail(method, errno.EMFILE, times=None)
+    with pytest.raises(holdfast.DiskFull):
+        session.append(user("a"))
+    files.heal()
+    eventually(lambda: session.trouble is None)
+    assert session.messages == [user("a")]
+    session.close()
+    with fragile.open(session.id) as again:
+        assert again.messages == [user("a")]
+
+
 def test_a_write_that_met_no_memory_is_tried_again(fragile, files):
     session = fragile.create()
     session.append(user("a"))
@@ -94,6 +108,7 @@ def test_what_was_accepted_is_written_also_if_no_thread_can_be_had(store, monkey
         raise error
 
     monkeypatch.setattr(threading.Thread, "start", start)
+    session.checkpoint("so far")
     ticket = session.submit(user("b"))
     with session.stream() as live:
         live.write("c")
@@ -107,6 +122,85 @@ def test_a_module_that_cannot_be_imported_late_is_an_error_of_ours(store, monkey
     monkeypatch.setitem(sys.modules, "holdfast.store.index", None)
     with pytest.raises(holdfast.StorageError, match="cannot be listed"):
         store.list()
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_a_finished_stream_does_not_come_back_after_a_compaction(fragile, files, reopened):
+    """Its entry, whose name tells that it is finished, must not go while the text is there."""
+    session = fragile.create()
+    session.append(user("a"))
+    files.fail("truncate", errno.EIO, name="live.jsonl", times=None)
+    with session.stream() as live:
+        live.write("streamed")
+    for text in "bc":
+        session.append(user(text))
+    session.checkpoint("so far", keep_last=1)
+    if reopened:
+        session.close()
+        files.fail("open_append", errno.EIO, name="live.jsonl", times=None)
+        session = fragile.open(session.id)
+    with pytest.raises(holdfast.StorageError, match="could not be compacted"):
+        session.compact()
+    files.heal()
+    session.compact()
+    session.close()
+    with fragile.open(session.id) as again:
+        assert again.messages == [user("c")]
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl", "markdown"])
+def test_what_is_pending_can_be_exported_from_a_disk_that_cannot_be_read(fragile, files, form):
+    with fragile.create() as made:
+        made.append(user("on the dead disk"))
+    session = fragile.open(made.id)
+    files.fail("write", errno.EIO, name="journal", times=None)
+    dies(files)
+    with pytest.raises(holdfast.WriteFailed):
+        session.append(user("in memory"))
+    text = session.export(form)
+    assert "in memory" in text
+    assert ("incomplete" in text) == (form == "json")
+
+
+def test_what_was_read_before_is_exported_with_it(fragile, files):
+    with fragile.create() as made:
+        made.append(user("read before"))
+    session = fragile.open(made.id)
+    assert session.messages
+    files.fail("write", errno.EIO, name="journal", times=None)
+    dies(files)
+    with pytest.raises(holdfast.WriteFailed):
+        session.append(user("in memory"))
+    assert [line.count("text") > 0 for line in session.export("jsonl").splitlines()] == [True] * 2
+
+
+def test_a_blob_that_cannot_be_opened_now_is_not_replaced_by_its_preview(fragile, files):
+    with fragile.create() as made:
+        made.append(user("x" * 300_000))
+    session = fragile.open(made.id)
+    session.context()  # the journal is open and read
+    blob = next(iter((session.path / "blobs").iterdir()))
+    files.fail("open_read", errno.EMFILE, name=blob.name)
+    with pytest.raises(holdfast.StorageError, match=os.strerror(errno.EMFILE)):
+        _ = session.messages
+    assert len(session.messages[0].text) == 300_000
+    files.fail("open_read", errno.EIO, name=blob.name)
+    assert session.messages[0].content[0].blob is not None
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-20], lambda data: b"no gzip" + data])
+def test_a_damaged_archive_does_not_keep_anybody_from_appending(store, damage, caplog):
+    session = store.create()
+    session.append(user("a"), id="first")
+    session.checkpoint("so far")
+    session.compact()
+    session.close()
+    (archive,) = (session.path / "archive").iterdir()
+    archive.write_bytes(damage(archive.read_bytes()))
+    with store.open(session.id) as again:
+        again.append(user("b"), id="second")
+        assert again.messages == [user("b")]
+    assert "is damaged" in caplog.text
 
 
 def test_a_deletion_that_is_reported_as_failed_has_not_happened(fragile, files):

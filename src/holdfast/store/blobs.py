@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from holdfast.errors import StorageError
+from holdfast.journal.files import PASSING
 from holdfast.model.codec import dumps, loads, plain
 from holdfast.model.entry import Checkpoint, Queued
 from holdfast.model.message import BlobRef, Message, Part, Text, Thinking, ToolResult
@@ -63,13 +65,22 @@ class Blobs:
         return name
 
     def read(self, ref: BlobRef) -> bytes | None:
-        """Return a blob's bytes, ``None`` if it is missing or is not what its name says."""
+        """Return a blob's bytes, ``None`` if it is missing or is not what its name says.
+
+        Raises:
+            StorageError: this process cannot open it now, for want of descriptors or memory.
+        """
         if ref.sha256 in self._unwritten:
             return self._unwritten[ref.sha256]
         try:
             data = self._files.read_whole(self.folder / ref.sha256)
-        except (OSError, ValueError):  # a name with a NUL in it is a ValueError
+        except ValueError:  # a name with a NUL in it
             return None
+        except OSError as error:
+            if error.errno not in PASSING:
+                return None
+            # It is there; a preview in its place would be taken for all there is.
+            raise StorageError(f"{self.folder / ref.sha256} cannot be read: {error}.") from error
         return data if sha256(data).hexdigest() == ref.sha256 else None
 
 

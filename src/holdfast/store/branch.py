@@ -83,11 +83,15 @@ class Branch:
             if isinstance(entry.body, Message | Checkpoint):
                 self._items.append((entry.seq, entry.body))
 
+    def has(self, *, whole: bool) -> bool:
+        """Tell whether all that is asked for was read: the branch, or what the context needs."""
+        return self._items is not None and (self._whole or not whole)
+
     def load(
         self, journal: Journal, head: int | None, noticed: list[Damage], *, whole: bool
     ) -> None:
         """Read what is missing: all of the branch, or as much as the context needs."""
-        if self._items is not None and (self._whole or not whole):
+        if self.has(whole=whole):
             return
         items: list[tuple[int, Message | Checkpoint]] = []
         keep_from: int | None = None

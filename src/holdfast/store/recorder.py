@@ -394,7 +394,8 @@ class Recorder:
         """Leave only text in the live file that is in no entry yet."""
         self.flush()
         self.streams.settled(self._take_finished())
-        self.streams.drop_finished()
+        if self._has_live_text():
+            self.streams.drop_finished()
 
     def _has_live_text(self) -> bool:
         try:
@@ -519,8 +520,9 @@ class Recorder:
         try:
             self._pump.wake()
         except (RuntimeError, MemoryError):
-            self._writer.drain()
-            self.streams.work()
+            if self._inside != threading.get_ident():  # who holds the session still waits next
+                self._writer.drain()
+                self.streams.work()
 
     def _work(self) -> float | None:
         """What the pump does: write what nobody waits for, flush and sync streams, retry."""

@@ -8,6 +8,7 @@ verifies from end to end. A mark at the end holds the state that the lines left 
 from __future__ import annotations
 
 import gzip
+import logging
 import zlib
 from contextlib import ExitStack, suppress
 from io import BytesIO
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.journal.reader import Journal, Record
     from holdfast.model.state import State
 
+_LOG = logging.getLogger("holdfast")
 ARCHIVE_NAME = "archive"
 _CHUNK_BYTES = 1024 * 1024
 
@@ -191,11 +193,15 @@ def archived(files: Files, folder: Path) -> Iterator[Entry]:
     for name in sorted(files.names(folder / ARCHIVE_NAME)):
         if not name.startswith("."):
             data = BytesIO(files.read_whole(folder / ARCHIVE_NAME / name))
-            with gzip.GzipFile(fileobj=data) as lines:
-                for line in lines:
-                    entry = parse(line[:-1], None, 0, 1) if b'"id":"' in line else None
-                    if entry is not None and entry.id is not None:
-                        yield entry
+            try:
+                with gzip.GzipFile(fileobj=data) as lines:
+                    for line in lines:
+                        entry = parse(line[:-1], None, 0, 1) if b'"id":"' in line else None
+                        if entry is not None and entry.id is not None:
+                            yield entry
+            except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+                # Damage never blocks appending; what reads was given out.
+                _LOG.warning("%s is damaged: %s", folder / ARCHIVE_NAME / name, error)
 
 
 def _compress(files: Files, source: int, size: int, target: int) -> None:

@@ -355,15 +355,23 @@ class Session:
         """
         if format not in ("json", "jsonl", "markdown"):
             raise UsageError(f"Unknown export format {format!r}: json, jsonl or markdown.")
-        messages = self.messages
-        if self._recorder is not None:
-            messages += self._recorder.pending_messages()
+        pending = self._recorder.pending_messages() if self._recorder is not None else []
+        incomplete: dict[str, str] = {}
+        try:
+            messages = self.messages
+        except StorageError as error:
+            # The disk cannot even be read. What is in memory must be saved all the same.
+            if self._recorder is None or not pending:
+                raise
+            messages, incomplete = self._recorder.branch.messages, {"incomplete": str(error)}
+        messages = [*messages, *pending]
         if format == "markdown":
             return markdown(self.id, self.meta, messages)
         if format == "jsonl":
             return "".join(dumps(plain(message)).decode() + "\n" for message in messages)
         values = [plain(message) for message in messages]
-        return dumps({"session": self.id, "meta": self.meta, "messages": values}).decode()
+        whole = {"session": self.id, "meta": self.meta, "messages": values, **incomplete}
+        return dumps(whole).decode()
 
     def _branch(self, *, whole: bool) -> Branch:
         """Return the current branch, read as far as needed. A consistent copy."""
@@ -373,6 +381,9 @@ class Session:
                 assert journal is not None
                 self._read_branch.load(journal, self.state.head, [], whole=whole)
             return self._read_branch
+        with recorder.mutex:
+            if recorder.branch.has(whole=whole):  # then nothing has to be read or opened
+                return recorder.branch.copy()
         with recorder.mutex, self._journal() as journal:
             noticed: list[Damage] = []
             if journal is not None:

@@ -276,10 +276,17 @@ class Streams:
         """Rewrite the live file without streams that are entries by now.
 
         Their names in the journal are what keeps them from coming back; a compaction may drop them.
+
+        Raises:
+            OSError: they are still in it.
         """
         with self.lock:
-            if self._file is not None and self._running:
+            if self._file is None:
+                self._file = self._open_file()
+            if self._running or self._left:
                 self._rewrite(self._file)
+            else:
+                self._file.clear()
 
     def leave_to_parent(self) -> None:
         """In a forked child: take nothing more, whoever held the lock."""
