@@ -239,3 +239,24 @@ for thread in threads: thread.join()
 print(opened)
 """
     assert run(source, home, *sessions).strip() == str([1] * 8)
+
+
+def test_a_power_cut_does_not_bring_text_back_that_a_compaction_forgot(fragile, files):
+    """Emptying the live file must last before the entry goes whose name tells it is finished."""
+    session = fragile.create()
+    with session.stream() as live:
+        live.write("streamed")
+    session.checkpoint("so far")
+    session.compact()
+    emptied = files.last("truncate", "live.jsonl")
+    assert emptied < files.last("sync", "live.jsonl") < files.last("rename", ".journal.jsonl")
+
+
+def test_folders_above_the_home_last_too_whoever_made_them(fragile, files, home):
+    session = fragile.create()
+    session.append(user("a"))
+    for folder in [home, home.parent, home.parent.parent]:
+        assert files.count("sync_folder", folder.name) >= 1
+    files.fail("sync_folder", errno.EACCES, name=home.parents[1].name, times=None)
+    other = holdfast.open_store(home, files=files).create()
+    other.append(user("b"))  # not ours to open, hence not made by us

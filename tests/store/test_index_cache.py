@@ -159,6 +159,7 @@ STRANGE = {
     "an older version": ["DROP TABLE sessions", "PRAGMA user_version = 0"],
     "no table": ["DROP TABLE sessions"],
     "another table": ["DROP TABLE sessions", "CREATE TABLE sessions (id TEXT)"],
+    "rows that are not UTF-8": ["UPDATE sessions SET summary = x'81a26964a2ffff'"],
     "rows that are not summaries": ["UPDATE sessions SET summary = x'00'"],
     "rows of another shape": ["UPDATE sessions SET summary = CAST('{\"id\": 7}' AS BLOB)"],
     "rows that are not JSON": ["UPDATE sessions SET summary = CAST('{' AS BLOB)"],

@@ -154,6 +154,9 @@ class Home:
             self.check_local(there.resolve())
             self.files.make_folders(self.sessions)
             if not self._synced:  # whoever made these may have died before syncing their names
+                for above in self.root.parents[1:]:
+                    with suppress(OSError):  # not ours to open, hence not made by us
+                        self.files.sync_folder(above)
                 self.files.sync_folder(self.root.parent)
                 self.files.sync_folder(self.root)
                 self._synced = True

@@ -134,7 +134,7 @@ class Index:
             # Locked, full or read-only: somebody else needs it more. Anything else is corrupt.
             if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _NOT_NOW:
                 self._discard()
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             self._discard()
         return self._ask(_IN_MEMORY, query, values, progress)
 
@@ -162,7 +162,7 @@ class Index:
         return _IN_MEMORY
 
     def _discard(self) -> None:
-        for suffix in ("", "-wal", "-shm"):
+        for suffix in ("", "-journal"):
             with suppress(OSError):
                 self._home.files.unlink(Path(f"{self._home.index}{suffix}"))
 
@@ -287,7 +287,8 @@ def _prepare(connection: sqlite3.Connection) -> None:
     if version != _VERSION:
         connection.executescript("DROP TABLE IF EXISTS sessions;" + _SCHEMA)
         connection.execute(f"PRAGMA user_version = {_VERSION}")
-    connection.execute("PRAGMA synchronous = OFF")  # a cache: rebuilt if it is ever damaged
+    # A page that a power cut tore can look whole to SQLite, and hide or repeat a session.
+    connection.execute("PRAGMA synchronous = FULL")
 
 
 def _column(text: str | None) -> bytes | None:

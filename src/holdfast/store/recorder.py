@@ -394,7 +394,7 @@ class Recorder:
         """Leave only text in the live file that is in no entry yet."""
         self.flush()
         self.streams.settled(self._take_finished())
-        if self._has_live_text():
+        if self._home.files.exists(self.path / LIVE_NAME):
             self.streams.drop_finished()
 
     def _has_live_text(self) -> bool:

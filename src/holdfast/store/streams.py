@@ -287,6 +287,7 @@ class Streams:
                 self._rewrite(self._file)
             else:
                 self._file.clear()
+                self._file.sync()  # or a power cut brings the text back
 
     def leave_to_parent(self) -> None:
         """In a forked child: take nothing more, whoever held the lock."""
