@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 ARGS ?=
+LEVEL ?= ci
 
 export PYTHON
 venv := .venv/bin
@@ -20,7 +21,7 @@ setup: ## Build .venv from the pinned requirements; does nothing if it is up to 
 demo: setup ## Run the demonstration
 	@$(py) examples/demo.py $(ARGS)
 
-test: lint types layers cover ## Run every check
+test: lint types layers cover crash ## Run every check
 
 lint: setup ## Check the style and the format
 	$(py) -m ruff check .
@@ -39,8 +40,8 @@ cover: setup ## Run all tests and hold the coverage
 unit: setup ## Run tests without coverage; ARGS="tests/journal -k torn" picks some
 	$(py) -m pytest $(ARGS)
 
-crash: setup ## Run the crash tests; ARGS are pytest's
-	$(py) -m pytest tests/crash $(ARGS)
+crash: setup ## Prove durability; LEVEL=nightly takes hours, ARGS="--layer B" picks some
+	$(py) -m tests.crash --level $(LEVEL) $(ARGS)
 
 # Without cached bytecode a start-up time would measure the compiler.
 bench: setup ## Run the benchmarks; ARGS are theirs

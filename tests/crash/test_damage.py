@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.crash.patient import Patient
+from tests.crash.patient import Patient, conversation
 
 pytestmark = pytest.mark.crash
 
@@ -13,7 +13,7 @@ APPENDS = [["one"], ["two"], ["three", "four"], ["five"], ["six"]]
 
 @pytest.fixture
 def patient(tmp_path):
-    return Patient(tmp_path, APPENDS)
+    return Patient(tmp_path, conversation(APPENDS))
 
 
 def others(patient: Patient, start: int, end: int) -> list[str]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 
 from holdfast.store.contract import Recovery
-from tests.crash.patient import AFTERWARDS, Patient
+from tests.crash.patient import AFTERWARDS, Patient, conversation
 
 pytestmark = pytest.mark.crash
 
 
 @pytest.fixture
 def patient(tmp_path):
-    return Patient(tmp_path, [["one"], ["two"], ["zwölf, 十二, 🧵"], ["four"], ["five"]])
+    return Patient(
+        tmp_path, conversation([["one"], ["two"], ["zwölf, 十二, 🧵"], ["four"], ["five"]])
+    )
 
 
 def test_every_truncation_of_the_last_three_lines(patient):
@@ -37,7 +39,7 @@ def test_every_truncation_of_the_last_three_lines(patient):
 
 
 def test_every_truncation_of_the_last_batch(tmp_path):
-    patient = Patient(tmp_path, [["one"], ["two"], ["three", "four", "five"]])
+    patient = Patient(tmp_path, conversation([["one"], ["two"], ["three", "four", "five"]]))
     batch = patient.lines[-3:]
     before = patient.lines[:-3]
     for cut in range(batch[0].start, len(patient.data) + 1):
@@ -61,7 +63,7 @@ def test_every_truncation_of_the_last_batch(tmp_path):
 
 
 def test_every_truncation_of_a_line_with_nothing_but_a_header_before_it(tmp_path):
-    patient = Patient(tmp_path, [["one"]])
+    patient = Patient(tmp_path, conversation([["one"]]))
     first = patient.lines[0]
     for cut in range(first.end - 1, len(patient.data)):
         outcome = patient.treat(patient.data[:cut])

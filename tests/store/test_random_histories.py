@@ -1,327 +1,18 @@
 """Random histories: what is folded, what is in memory and what is read back are the same.
 
-Each history runs against a naive model that keeps the whole tree in a dictionary. Marks and
-reader blocks are made tiny, so that rewinds and reopenings cross them all the time.
+The crash laboratory runs longer ones, with several sessions in one store.
 """
 
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
-from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import holdfast
-from holdfast import Label, Meta, Queued, Text, Tool, Turn, Usage, user
-from holdfast.journal.files import Files
-from holdfast.journal.reader import Journal
-from holdfast.model.entry import TREE, Entry
-from holdfast.store.fold import fold
+from tests.store.histories import OPERATIONS, World, tiny_marks_and_blocks
 
-
-class FakeUnsyncedFiles(Files):
-    """Syncing takes time and changes nothing that these tests look at."""
-
-    def sync(self, descriptor: int) -> None:
-        """Do nothing."""
-
-    def sync_folder(self, folder: Path) -> None:
-        """Do nothing."""
-
-
-@dataclass
-class Node:
-    """One tree entry of the model."""
-
-    parent: int | None
-    text: str | None = None  # of a message
-    summary: str | None = None  # of a checkpoint
-    visible: list[int] = field(default_factory=list)  # messages that the checkpoint left
-    is_turn: bool = False
-
-
-class Model:
-    """The naive truth: every tree entry, whole, in memory."""
-
-    def __init__(self) -> None:
-        self.nodes: dict[int, Node] = {}
-        self.head: int | None = None
-        self.input = 0
-        self.count = 0
-        self.meta: dict[str, Any] = {}
-        self.labels: dict[str, int] = {}
-        self.queue: list[int] = []
-
-    def add(self, seq: int, node: Node) -> None:
-        self.nodes[seq] = replace(node, parent=self.head)
-        self.head = seq
-        self.count += node.text is not None
-
-    def path(self, head: int | None) -> list[int]:
-        found = []
-        while head is not None:
-            found.append(head)
-            head = self.nodes[head].parent
-        return found[::-1]
-
-    def messages(self) -> list[str]:
-        return [text for seq in self.path(self.head) if (text := self.nodes[seq].text) is not None]
-
-    def visible(self) -> tuple[str | None, list[int]]:
-        summary: str | None = None
-        found: list[int] = []
-        for seq in self.path(self.head):
-            node = self.nodes[seq]
-            if node.summary is not None:
-                summary, found = node.summary, list(node.visible)
-            elif node.text is not None:
-                found.append(seq)
-        return summary, found
-
-    def context(self) -> list[str]:
-        summary, found = self.visible()
-        texts = [self.nodes[seq].text or "" for seq in found]
-        return texts if summary is None else [summary, *texts]
-
-    def keep(self, kept: set[int]) -> None:
-        """Forget all nodes but these; a lost parent becomes the nearest kept ancestor."""
-        for seq in kept:
-            parent = self.nodes[seq].parent
-            while parent is not None and parent not in kept:
-                parent = self.nodes[parent].parent
-            self.nodes[seq].parent = parent
-        while self.head is not None and self.head not in kept:
-            self.head = self.nodes[self.head].parent
-        self.nodes = {seq: self.nodes[seq] for seq in kept}
-
-
-class History:
-    """A session and its model, side by side."""
-
-    def __init__(self, folder: Path) -> None:
-        self.homes = 1
-        self.folder = folder
-        self.store = holdfast.open_store(folder / "1", files=FakeUnsyncedFiles())
-        self.session = self.store.create()
-        self.model = Model()
-        self.number = 0
-
-    def text(self) -> str:
-        self.number += 1
-        return f"{self.number} " + "x" * (self.number * 37 % 211)
-
-    # One method an operation; ``pick`` and ``other`` are arbitrary numbers.
-
-    def message(self, pick: int, other: int) -> None:
-        text = self.text()
-        position = self.session.append(user(text))
-        self.model.add(position.seq, Node(None, text))
-
-    def batch(self, pick: int, other: int) -> None:
-        bodies: list[Any] = []
-        nodes: list[Node | None] = []
-        for number in range(1 + pick % 5):
-            text = self.text()
-            choice = (other >> number) % 3
-            bodies.append([user(text), Meta({"n": text}), Turn("started")][choice])
-            nodes.append([Node(None, text), None, Node(None, is_turn=True)][choice])
-            if choice == 1:
-                self.model.meta["n"] = text
-        seq = self.session.append(bodies).seq - len(bodies)
-        for offset, node in enumerate(nodes, 1):
-            if node is not None:
-                self.model.add(seq + offset, node)
-
-    def usage(self, pick: int, other: int) -> None:
-        self.session.append(Usage(pick, 1, None if other % 2 else 0.5, model=f"m{other % 3}"))
-        self.model.input += pick
-
-    def update(self, pick: int, other: int) -> None:
-        self.session.update(**{f"f{pick % 4}": other})
-        self.model.meta[f"f{pick % 4}"] = other
-
-    def label(self, pick: int, other: int) -> None:
-        target = self.any_node(other)
-        self.session.append(Label(f"l{pick % 3}", target))
-        self.model.labels.pop(f"l{pick % 3}", None)
-        if target is not None:
-            self.model.labels[f"l{pick % 3}"] = target
-
-    def turn(self, pick: int, other: int) -> None:
-        state = ("started", "waiting", "completed", "failed")[pick % 4]
-        position = self.session.append(Turn(state))
-        self.model.add(position.seq, Node(None, is_turn=True))
-
-    def tool(self, pick: int, other: int) -> None:
-        body = Tool(call_id=str(pick), name="sh", state="started", effect="writes")
-        self.model.add(self.session.append(body).seq, Node(None))
-
-    def queue(self, pick: int, other: int) -> None:
-        queue = self.model.queue
-        if queue and pick % 3 == 0:
-            gone = queue[other % len(queue)]
-            text = self.text()
-            message = holdfast.Message(role="user", content=[Text(text=text)], queued=gone)
-            self.model.add(self.session.append(message).seq, Node(None, text))
-            queue.remove(gone)
-        elif queue and pick % 3 == 1:
-            place = other % len(queue)
-            body = Queued([Text(text="edited")], replaces=queue[place])
-            queue[place] = self.session.append(body).seq
-        else:
-            queue.append(self.session.append(Queued([Text(text="later")])).seq)
-
-    def checkpoint(self, pick: int, other: int) -> None:
-        path = self.model.path(self.model.head)
-        upto = path[pick % len(path)] if path and other % 3 else None
-        keep_last = other % 4
-        _, found = self.model.visible()
-        covered = [seq for seq in found if upto is None or seq <= upto]
-        rest = [seq for seq in found if seq not in covered]
-        visible = (covered[-keep_last:] if keep_last else []) + rest
-        summary = f"summary {self.text()}"
-        position = self.session.checkpoint(summary, upto=upto, keep_last=keep_last)
-        self.model.add(position.seq, Node(None, summary=summary, visible=visible))
-
-    def rewind(self, pick: int, other: int) -> None:
-        target = self.any_node(pick)
-        self.session.rewind(target)
-        self.model.head = target
-
-    def replace(self, pick: int, other: int) -> None:
-        texts = [self.text() for _ in range(pick % 3)]
-        seq = self.session.replace([user(text) for text in texts]).seq - len(texts)
-        self.model.head = None
-        for offset, text in enumerate(texts, 1):
-            self.model.add(seq + offset, Node(None, text))
-
-    def clear(self, pick: int, other: int) -> None:
-        self.session.clear()
-        self.model.head = None
-
-    def stream(self, pick: int, other: int) -> None:
-        text = self.text()
-        live = self.session.stream(model="m")
-        live.write(text[:1])
-        live.write(text[1:])
-        self.model.add(live.finish().seq, Node(None, text))
-
-    def fork(self, pick: int, other: int) -> None:
-        if not self.model.nodes:
-            return
-        at = self.any_node(pick) if pick % 2 else None
-        fork = self.session.fork(at)
-        if other % 2:
-            fork.close()
-            return
-        model = self.model
-        if at is not None:
-            model.head = at
-        kept = {seq for seq in model.path(model.head) if not model.nodes[seq].is_turn}
-        whole = set(model.path(model.head))
-        model.keep(kept)
-        model.labels = {name: to for name, to in model.labels.items() if to in whole}
-        model.input, model.queue = 0, []
-        model.count = sum(1 for node in model.nodes.values() if node.text is not None)
-        self.session.close()
-        self.session = fork
-
-    def compact(self, pick: int, other: int) -> None:
-        if self.session.state.seq < 0:
-            return
-        model = self.model
-        path = model.path(model.head)
-        _, found = model.visible()
-        last = max((seq for seq in path if model.nodes[seq].summary is not None), default=None)
-        first = 0 if last is None else min([*found, last])
-        self.session.compact()
-        # What lies between messages may stay or go; no message and no summary depends on it.
-        kept = {seq for seq in path if seq >= first}
-        with Journal(Files(), self.session.path) as journal:
-            there = {
-                entry.seq
-                for entry in journal.records()
-                if isinstance(entry, Entry) and entry.type in TREE
-            }
-        assert {seq for seq in kept if model.nodes[seq].text is not None} <= there
-        for seq in path:
-            if seq < first and model.nodes[seq].text is not None:
-                assert seq not in there
-        model.keep({seq for seq in path if seq in there})
-
-    def reopen(self, pick: int, other: int) -> None:
-        if self.session.state.seq < 0:
-            return
-        self.session.close()
-        self.session = self.store.open(self.session.id)
-        assert self.session.recovery.clean
-
-    def kill(self, pick: int, other: int) -> None:
-        """Leave a stream half written, and go on in a copy of what is on disk at that moment."""
-        text = self.text()
-        self.session.stream(model="m").write(text)
-        self.homes += 1
-        home = self.folder / str(self.homes)
-        shutil.copytree(self.store.path, home)
-        self.session.close()
-        self.store = holdfast.open_store(home, files=FakeUnsyncedFiles())
-        self.session = self.store.open(self.session.id)
-        assert [message.text for message in self.session.recovery.interrupted] == [text]
-        self.model.add(self.session.state.head or 0, Node(None, text))
-
-    def any_node(self, pick: int) -> int | None:
-        places = [None, *sorted(self.model.nodes)]
-        return places[pick % len(places)]
-
-    # What must hold at every moment
-
-    def check(self) -> None:
-        session, model = self.session, self.model
-        if session.state.seq < 0:
-            assert session.messages == []
-            return
-        assert [message.text for message in session.messages] == model.messages()
-        assert [message.text for message in session.context()] == model.context()
-        assert session.totals.input == model.input
-        assert session.state.messages == model.count
-        assert session.meta == model.meta
-        assert session.state.labels == model.labels
-        assert session.state.queue == model.queue
-
-    def check_disk(self) -> None:
-        session = self.session
-        if session.state.seq < 0:
-            return
-        with Journal(Files(), session.path) as journal:
-            entries = [record for record in journal.records() if isinstance(record, Entry)]
-            assert all(entry.status == "ok" for entry in entries)
-            assert fold(entries) == session.state
-        reader = self.store.open(session.id, "read")
-        seen = (session.messages, session.context(), session.state, session.summary, session.meta)
-        assert (
-            reader.messages,
-            reader.context(),
-            reader.state,
-            reader.summary,
-            reader.meta,
-        ) == seen
-        reader.close()
-        assert self.store.verify(session.id).problems == []
-        session.close()
-        self.session = again = self.store.open(session.id)
-        assert (again.messages, again.context(), again.state, again.summary, again.meta) == seen
-
-
-OPERATIONS = [
-    name for name, value in vars(History).items() if callable(value) and not name.startswith("_")
-]
-for _name in ("text", "any_node", "check", "check_disk"):
-    OPERATIONS.remove(_name)
 steps = st.lists(
     st.tuples(
         st.sampled_from(["message", "message", "batch", "checkpoint", "rewind", *OPERATIONS]),
@@ -334,12 +25,8 @@ steps = st.lists(
 
 
 @pytest.fixture(scope="module", autouse=True)
-def tiny_marks_and_blocks():
-    with (
-        patch("holdfast.journal.writer.MARK_EVERY_BYTES", 1500),
-        patch("holdfast.journal.reader._BLOCK_BYTES", 700),
-        patch("holdfast.store.streams._WRITE_WITHIN_SECONDS", 0),
-    ):
+def tiny():
+    with tiny_marks_and_blocks():
         yield
 
 
@@ -351,7 +38,8 @@ def tiny_marks_and_blocks():
 @given(steps=steps)
 def test_memory_disk_fold_and_model_agree_after_any_history(tmp_path_factory, steps):
     folder = tmp_path_factory.mktemp("history")
-    history = History(folder)
+    world = World(folder)
+    (history,) = world.histories
     try:
         for number, (name, pick, other) in enumerate(steps):
             getattr(history, name)(pick, other)
@@ -361,5 +49,5 @@ def test_memory_disk_fold_and_model_agree_after_any_history(tmp_path_factory, st
         history.check_disk()
         history.check()
     finally:
-        history.session.close()
+        world.close()
         shutil.rmtree(folder)

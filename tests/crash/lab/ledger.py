@@ -1,0 +1,199 @@
+"""What a witness heard, put in order: what each session must have, may have, and must not have.
+
+``Life`` follows one actor of the scenario. Where a call neither returned nor was refused before
+anything was written, it may have taken effect or not; ``endings`` lists every state that the
+session may then be in, by a model so simple that it cannot share a mistake with the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+INTENT = " intent"
+"""Added to a call's label, it is the label of the tool's intent."""
+
+_MOST_ENDINGS = 64
+
+
+class Ending(Struct, frozen=True):
+    """One state that a session may be in."""
+
+    branch: tuple[str, ...] = ()
+    kept: int = 0  # where the branch starts that the checkpoint keeps
+    summary: str | None = None
+    title: str | None = None
+    input: int = 0
+
+
+class Call(Struct):
+    """One call of the scenario and what came of it: open (None), promised or refused."""
+
+    op: str
+    facts: dict[str, Any]
+    outcome: str | None = None
+    result: Any = None
+
+
+class Life(Struct):
+    """All that one actor said."""
+
+    session: str | None = None
+    calls: dict[int, Call] = field(default_factory=dict)
+    written: dict[str, int] = field(default_factory=dict)
+    fell: str | None = None
+    done: bool = False
+
+    @property
+    def promised(self) -> dict[str, int | None]:
+        """Labels of the session itself that must be there, with their number where it is known."""
+        found: dict[str, int | None] = {}
+        for call in self.calls.values():
+            if call.outcome == "promised":
+                if call.op == "append":
+                    labels = call.facts["labels"]
+                    found |= dict.fromkeys(labels) | {labels[-1]: call.result["seq"]}
+                elif call.op == "tool":
+                    found[call.facts["call_id"] + INTENT] = call.result["seq"]
+                elif call.op in ("finish", "wait"):
+                    found[call.facts["label"]] = call.result["seq"]
+        return found
+
+    @property
+    def attempted(self) -> list[list[str]]:
+        """Groups of labels that are there whole or not at all, if they are not promised."""
+        promised = self.promised
+        groups: list[list[str]] = []
+        for call in self.calls.values():
+            if call.op in ("append", "submit"):
+                groups.append(call.facts["labels"])
+            elif call.op == "tool":
+                groups.append([call.facts["call_id"] + INTENT])
+        return [group for group in groups if group[0] not in promised]
+
+    @property
+    def streams(self) -> dict[str, int]:
+        """Labels of streams with the number of pieces that may be there at most."""
+        found: dict[str, int] = {}
+        for call in self.calls.values():
+            if call.op == "stream":
+                found[call.facts["label"]] = 0
+            elif call.op == "piece":
+                found[call.facts["label"]] = call.facts["number"] + 1
+        return found
+
+    @property
+    def forks(self) -> dict[str, Fork]:
+        """Sessions that a fork made, with what must be in each."""
+        found: dict[str, Fork] = {}
+        endings = [Ending()]
+        forked = [call.op == "fork" and call.outcome == "promised" for call in self.calls.values()]
+        for number, call in enumerate(self.calls.values()):
+            if forked[number]:
+                found[call.result["session"]] = Fork({ending.branch for ending in endings})
+            elif call.op == "fork-append":
+                fork = found[call.facts["session"]]
+                longer = {(*branch, *call.facts["labels"]) for branch in fork.branches}
+                certain = call.outcome == "promised"
+                fork.branches = longer if certain else fork.branches | longer
+            if any(forked[number:]):  # what comes after the last fork does not matter to any
+                endings = _after(endings, call)
+        return found
+
+    @property
+    def endings(self) -> list[Ending] | None:
+        """Every state that the session may be in; ``None`` if there are too many to be told."""
+        endings = [Ending()]
+        loose: list[str] = []
+        for call in self.calls.values():
+            if call.op == "stream":
+                loose.append(call.facts["label"])
+            elif call.op == "finish" and call.outcome == "promised":
+                loose.remove(call.facts["label"])
+            elif call.op == "open":
+                endings = _with_loose_streams(endings, loose)
+            endings = _after(endings, call)
+            if len(endings) > _MOST_ENDINGS:
+                return None
+        return _with_loose_streams(endings, loose)
+
+
+class Fork(Struct):
+    """A forked session, and every branch that it may have."""
+
+    branches: set[tuple[str, ...]]
+
+
+def read(said: Iterable[list[Any]]) -> dict[str, Life]:
+    """Return the lives of all actors that were heard of."""
+    lives: dict[str, Life] = {}
+    for kind, actor, *words in said:
+        life = lives.setdefault(actor, Life())
+        if kind == "intends":
+            number, op, facts = words
+            if op == "create":
+                life.session = facts["session"]
+            else:
+                life.calls[number] = Call(op, facts)
+        elif kind == "promised":
+            number, life.calls[number].result = words
+            life.calls[number].outcome = "promised"
+        elif kind == "refused":
+            number, life.calls[number].result = words
+            life.calls[number].outcome = "refused"
+        elif kind == "written":
+            life.written[words[0]] = words[1]
+        elif kind == "fell":
+            life.fell = words[0]
+        elif kind == "done":
+            life.done = True
+    return lives
+
+
+def _with_loose_streams(endings: list[Ending], loose: list[str]) -> list[Ending]:
+    """Return the states after an opening, which keeps what was left of unfinished streams."""
+    for label in loose:
+        added = [
+            msgspec.structs.replace(ending, branch=(*ending.branch, label))
+            for ending in endings
+            if label not in ending.branch
+        ]
+        endings = list(dict.fromkeys([*endings, *added]))
+    return endings
+
+
+def _after(endings: list[Ending], call: Call) -> list[Ending]:
+    """Return the states after one more call: with its effect, and without if it is not certain."""
+    promised = call.outcome == "promised"
+    if call.op == "wait":
+        there = [ending for ending in endings if call.facts["label"] in ending.branch]
+        return there if promised else endings
+    moved = [_applied(ending, call) for ending in endings]
+    # A submitted entry is certain only once it was waited for.
+    certain = promised and call.op != "submit"
+    return list(dict.fromkeys(moved if certain else [*endings, *moved]))
+
+
+def _applied(ending: Ending, call: Call) -> Ending:
+    facts, branch = call.facts, ending.branch
+    change: dict[str, Any] = {}
+    match call.op:
+        case "append" | "submit" | "finish":
+            labels = facts.get("labels") or [facts["label"]]
+            # The second append of one id changes nothing.
+            change["branch"] = (*branch, *(label for label in labels if label not in branch))
+        case "rewind" if facts["to"] in branch:
+            change["branch"] = branch[: branch.index(facts["to"]) + 1]
+        case "checkpoint":
+            change["kept"] = max(len(branch) - facts["keep_last"], ending.kept)
+            change["summary"] = facts["summary"]
+        case "compact":
+            change |= {"branch": branch[ending.kept :], "kept": 0}
+        case "rename":
+            change["title"] = facts["title"]
+        case "usage":
+            change["input"] = ending.input + facts["input"]
+    return msgspec.structs.replace(ending, **change)

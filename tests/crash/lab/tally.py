@@ -1,0 +1,96 @@
+"""What cases came to: counts that add up, and failures with the case that shows them again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct, field
+
+
+class Failure(Struct, frozen=True):
+    """One broken promise: the case it showed in, and a sentence."""
+
+    case: str
+    what: str
+
+
+class Tally(Struct):
+    """Counts over some cases. All but ``cases``, ``acknowledged`` and ``facts`` should be zero.
+
+    ``lost`` counts acknowledged entries that are missing or altered, ``duplicates`` entries that
+    are there more than once, ``refused`` sessions that could not be opened, ``broken`` everything
+    else that the four rules forbid. ``facts`` are counts of what was really exercised (faults that
+    struck, states by kind …), so that a layer that did nothing cannot look like one that passed.
+    """
+
+    cases: int = 0
+    acknowledged: int = 0
+    lost: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    broken: int = 0
+    facts: dict[str, int] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+
+    @property
+    def failed(self) -> bool:
+        """Whether any promise was broken."""
+        return bool(self.lost or self.duplicates or self.refused or self.broken)
+
+    def count(self, fact: str, number: int = 1) -> None:
+        """Count something that was exercised."""
+        self.facts[fact] = self.facts.get(fact, 0) + number
+
+    def lose(self, what: str) -> None:
+        """Note an acknowledged entry that is missing or altered."""
+        self.lost += 1
+        self._fail(what)
+
+    def repeat(self, what: str) -> None:
+        """Note an entry that is there twice."""
+        self.duplicates += 1
+        self._fail(what)
+
+    def refuse(self, what: str) -> None:
+        """Note a session that cannot be opened."""
+        self.refused += 1
+        self._fail(what)
+
+    def break_(self, what: str) -> None:
+        """Note any other broken rule."""
+        self.broken += 1
+        self._fail(what)
+
+    def _fail(self, what: str) -> None:
+        if len(self.failures) < _FAILURES_KEPT:
+            self.failures.append(Failure("", what))
+
+    def named(self, case: str) -> Tally:
+        """Give failures that do not have one yet the name of their case; returns itself."""
+        self.failures = [
+            failure if failure.case else Failure(case, failure.what) for failure in self.failures
+        ]
+        return self
+
+    def add(self, other: Tally) -> None:
+        """Add another tally to this one."""
+        self.cases += other.cases
+        self.acknowledged += other.acknowledged
+        self.lost += other.lost
+        self.duplicates += other.duplicates
+        self.refused += other.refused
+        self.broken += other.broken
+        for fact, number in other.facts.items():
+            self.count(fact, number)
+        self.failures = [*self.failures, *other.failures][:_FAILURES_KEPT]
+
+
+_FAILURES_KEPT = 20
+
+
+def total(tallies: Iterable[Tally]) -> Tally:
+    """Return the sum of tallies."""
+    whole = Tally()
+    for tally in tallies:
+        whole.add(tally)
+    return whole

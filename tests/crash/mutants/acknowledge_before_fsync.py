@@ -1,0 +1,25 @@
+"""A sync is made one call too late: what was acknowledged last is not durable yet."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.journal.files import Files
+
+CAUGHT_BY = ("B", "E")
+
+
+def apply() -> None:
+    sync = Files.sync
+    late: list[int] = []
+
+    def acknowledge_first(self: Files, descriptor: int) -> None:
+        late.append(os.dup(descriptor))
+        if len(late) > 1:
+            earlier = late.pop(0)
+            try:
+                sync(self, earlier)
+            finally:
+                os.close(earlier)
+
+    Files.sync = acknowledge_first  # type: ignore[method-assign]  # the defect itself
