@@ -18,7 +18,9 @@ from holdfast.errors import (
     FormatTooNew,
     HoldfastError,
     ImportRejected,
+    KeyRefused,
     ProviderError,
+    ProviderUnavailable,
     SessionExists,
     SessionLocked,
     SessionNotFound,
@@ -43,8 +45,10 @@ SAMPLES = [
     (ProviderError("no", retryable=True), 1),
     (ConnectFailed("no", retryable=True), 1),
     (TimedOut("no", retryable=True), 1),
-    (BadStatus("no", retryable=False), 1),
+    (BadStatus("no", retryable=True, status=429, retry_after_seconds=2.5), 1),
+    (KeyRefused("no", retryable=False, status=401), 4),
     (EmptyReply("no", retryable=True), 1),
+    (ProviderUnavailable("no"), 4),
 ]
 
 

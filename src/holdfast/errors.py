@@ -14,8 +14,10 @@
     └── ProviderError(retryable)
         ├── ConnectFailed
         ├── TimedOut
-        ├── BadStatus
-        └── EmptyReply
+        ├── BadStatus(status)
+        │   └── KeyRefused              who asks is not known, or may not
+        ├── EmptyReply
+        └── ProviderUnavailable         it cannot even be asked: no key, no package, no address
 
 A message is one sentence for a person: what happened, where, what to do next. Whatever a program
 might want to branch on is a typed attribute. ``exit_code`` is what the command line exits with.
@@ -209,8 +211,40 @@ class TimedOut(ProviderError):
 
 
 class BadStatus(ProviderError):
-    """The provider answered with an error."""
+    """The provider answered with an error.
+
+    Attributes:
+        status: the HTTP status, or the one that an error inside a stream stands for.
+        retry_after_seconds: how long the provider asks to wait, ``None`` if it does not say.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retryable: bool,
+        status: int | None = None,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(message, retryable=retryable)
+        self.status = status
+        self.retry_after_seconds = retry_after_seconds
+
+
+class KeyRefused(BadStatus):
+    """The provider does not know the key, or does not allow it what was asked."""
+
+    exit_code = 4
 
 
 class EmptyReply(ProviderError):
-    """The provider answered with nothing."""
+    """The provider answered with nothing, or with nothing that can be understood."""
+
+
+class ProviderUnavailable(ProviderError):
+    """The provider cannot be asked at all: a key, a package or an address is missing."""
+
+    exit_code = 4
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message, retryable=retryable)

@@ -1,0 +1,1 @@
+"""Where answers come from. ``contract`` has the protocol; each other module speaks to one kind."""

@@ -1,0 +1,32 @@
+"""The tools that every session has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from holdfast.runtime.tools.bash import PROVIDER_KEYS, Bash
+from holdfast.runtime.tools.contract import Tool
+from holdfast.runtime.tools.edit import Edit
+from holdfast.runtime.tools.glob import Glob
+from holdfast.runtime.tools.grep import Grep
+from holdfast.runtime.tools.read import Read
+from holdfast.runtime.tools.seen import Seen
+from holdfast.runtime.tools.write import Write
+
+
+def standard_tools(*, hidden: Iterable[str] = PROVIDER_KEYS) -> dict[str, Tool]:
+    """Return the tools of one session by name, in the order that a model is told of them.
+
+    They share the memory of what the session has read, so each session needs its own. ``hidden``
+    names variables that commands must not see.
+    """
+    seen = Seen()
+    tools: list[Tool] = [
+        Read(seen),
+        Write(seen),
+        Edit(seen),
+        Bash(hidden=hidden),
+        Grep(),
+        Glob(),
+    ]
+    return {tool.spec.name: tool for tool in tools}

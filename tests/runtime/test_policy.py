@@ -1,0 +1,327 @@
+"""Approvals: what matches, and above all what does not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from holdfast.errors import UsageError
+from holdfast.model.entry import Approval
+from holdfast.runtime.policy import (
+    INSIDE,
+    Decision,
+    Policy,
+    approval,
+    arguments_sha256,
+    parse,
+    words,
+)
+from holdfast.runtime.tools.workspace import Workspace
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    (tmp_path / "workspace" / "src").mkdir(parents=True)
+    return Workspace(tmp_path / "workspace")
+
+
+def bash(policy: Policy, command: object, workspace: Workspace) -> Decision:
+    return policy.decide("bash", "unknown", {"command": command}, workspace)
+
+
+# Commands
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("git status", ["git", "status"]),
+        ("  git\t status  ", ["git", "status"]),
+        ("log -1 --format=%H a/b.c:d,e @+_", ["log", "-1", "--format=%H", "a/b.c:d,e", "@+_"]),
+        ("echo 'a; b' \"c & d\"", ["echo", "a; b", "c & d"]),
+        ("'git' st\"at\"us", ["git", "status"]),
+        ("echo ''", ["echo", ""]),
+        ("echo 'ä $x `y` \\'", ["echo", "ä $x `y` \\"]),
+    ],
+)
+def test_plain_words_are_read(command, found):
+    assert words(command) == found
+
+
+INJECTIONS = [
+    "git status; rm x",
+    "git status;rm x",
+    "git status && rm x",
+    "git status || rm x",
+    "git status | sh",
+    "git status & rm x",
+    "git status\nrm x",
+    "git status\r\nrm x",
+    "git status $(rm x)",
+    "git status `rm x`",
+    'git status "$(rm x)"',
+    'git status "`rm x`"',
+    "git status $HOME",
+    'git status "$HOME"',
+    "git status ${IFS}x",
+    "git status > x",
+    "git status >x",
+    "git status 2>&1",
+    "git status < x",
+    "git status <<x",
+    "git status <(rm x)",
+    "git status {a,b}",
+    "git status *",
+    "git status ?",
+    "git status [a]",
+    "git status ~",
+    "git status # x",
+    "git status \\; rm",
+    "git status \\\nrm",
+    'git status "a\\"; rm x"',
+    "git status !x",
+    'git status "!x"',
+    "git status 'a",
+    'git status "a',
+    "PAGER=x git status",
+    "! git status",
+    "(git status)",
+    "{ git status; }",
+    "git status\0x",
+    "git status 'a\nb'",
+    "git status\u00a0x",
+    "git status\u2028rm",
+    "git\\ status",
+    "$'git' status",
+    "git^status",
+    "",
+    "   ",
+]
+
+
+@pytest.mark.parametrize("command", INJECTIONS)
+def test_nothing_but_plain_words_matches(workspace, command):
+    assert words(command) is None
+    policy = Policy(allow=["bash(git status:*)", "bash(git:*)", "bash(git status)"])
+    assert bash(policy, command, workspace) == Decision("ask")
+
+
+@pytest.mark.parametrize(
+    ("rule", "command", "matches"),
+    [
+        ("bash(git status:*)", "git status", True),
+        ("bash(git status:*)", "git status -s 'a b'", True),
+        ("bash(git status:*)", "'git' \"status\" x", True),
+        ("bash(git status:*)", "git statusx", False),
+        ("bash(git status:*)", "git", False),
+        ("bash(git status:*)", "'git status'", False),
+        ("bash(git status:*)", "git -c x status", False),
+        ("bash(git status:*)", "/tmp/git status", False),
+        ("bash(make test)", "make test", True),
+        ("bash(make test)", "make  'test'", True),
+        ("bash(make test)", "make test all", False),
+        ("bash(echo 'a b':*)", "echo 'a b' c", True),
+        ("bash(echo 'a b':*)", "echo a b", False),
+        ("bash", "anything; at all", True),
+        ("write", "git status", False),
+    ],
+)
+def test_a_rule_is_held_against_words(workspace, rule, command, matches):
+    decision = bash(Policy(allow=[rule]), command, workspace)
+    assert decision == (Decision("allow", rule) if matches else Decision("ask"))
+
+
+def test_arguments_of_a_wrong_kind_match_nothing(workspace):
+    policy = Policy(allow=["bash(git:*)", "write(src/**)"])
+    assert bash(policy, ["git"], workspace) == Decision("ask")
+    assert policy.decide("bash", "unknown", {}, workspace) == Decision("ask")
+    assert policy.decide("write", "writes", {"path": 7}, workspace) == Decision("ask")
+    assert policy.decide("read", "reads", {"path": 7}, workspace) == Decision("ask")
+
+
+# What matches a prefix rule is run by the real shell, which must start that one program with those
+# very words and do nothing else.
+
+PIECES = st.sampled_from(
+    [
+        *"abx ;&|<>()$`\"'\\\n\r\t!#*?[]{}~=^%@+:,./-\0äé\u00a0",
+        "$(",
+        "&&",
+        "probe",
+        "ok",
+        "touch x",
+        "",
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def probe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("probe")
+    (folder / "bin").mkdir()
+    (folder / "bin" / "probe").write_text("#!/bin/sh\nprintf '%s\\0' \"$@\"\n")
+    (folder / "bin" / "probe").chmod(0o755)
+    (folder / "work").mkdir()
+    return folder
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.lists(PIECES, max_size=8).map("".join),
+    st.sampled_from(["probe ok", "probe", "", "'probe' ok "]),
+)
+@example("; touch x", "probe ok")
+@example(" 'a;b' \"c|d\" e=f", "probe ok")
+def test_what_matches_is_run_by_the_shell_as_it_was_read(probe, rest, start):
+    command = start + rest
+    rule = parse("bash(probe ok:*)")
+    found = words(command)
+    if not rule.allows_command(found):
+        return
+    assert found is not None
+    done = subprocess.run(
+        ["/bin/bash", "-c", command],
+        cwd=probe / "work",
+        env={"PATH": str(probe / "bin")},
+        capture_output=True,
+        check=True,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.stdout == b"".join(os.fsencode(word) + b"\0" for word in found[1:])
+    assert done.stderr == b""
+    assert os.listdir(probe / "work") == []
+
+
+@given(
+    st.lists(st.text(st.characters(exclude_characters="\0"), max_size=5), max_size=4),
+    st.sampled_from([";", "&&", "||", "|", "&", "\n", "$(x)", "`x`", ">x", "<x", "\\\n", "(", ")"]),
+    st.integers(0, 4),
+)
+def test_no_operator_between_words_ever_matches(others, operator, place):
+    plain = [word for word in others if words(word) is not None]
+    pieces = ["git", "status", *plain]
+    pieces.insert(min(place, len(pieces)), operator)
+    assert not parse("bash(git status:*)").allows_command(words(" ".join(pieces)))
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    ("rule", "tool", "path", "matches"),
+    [
+        ("write(src/**)", "write", "src/a", True),
+        ("write(src/**)", "edit", "src/a/b", True),
+        ("write(src/**)", "write", "./src/../src/a", True),
+        ("write(src/**)", "write", "src/../a", False),
+        ("write(src/**)", "write", "src2/a", False),
+        ("write(src/**)", "write", "a/src/b", False),
+        ("write(src/**)", "write", "src/link/a", False),
+        ("write(other/**)", "write", "src/link/a", True),
+        ("write(src/**)", "write", "../x", False),
+        ("write(**)", "write", "/etc/passwd", False),
+        ("write(**)", "write", "a", True),
+        ("write(**)", "write", ".git/hooks/x", False),
+        ("write(**)", "write", "src/.GIT/hooks/x", False),
+        ("write(.git/**)", "write", ".git/hooks/x", True),
+        ("write(*.md)", "write", "a/b.md", True),
+        ("edit(*.md)", "write", "a.md", False),
+        ("edit(*.md)", "edit", "a.md", True),
+        ("write", "edit", "any", True),
+        ("write(src/**)", "write", "\0", False),
+        ("bash", "write", "x", False),
+    ],
+)
+def test_rules_for_files_mean_the_real_path(workspace, rule, tool, path, matches):
+    root = Path(workspace.root)
+    (root / "other").mkdir()
+    (root / "src" / "link").symlink_to("../other")
+    decision = Policy(allow=[rule]).decide(tool, "writes", {"path": path}, workspace)
+    assert decision == (Decision("allow", rule) if matches else Decision("ask"))
+
+
+def test_in_folders_beside_the_workspace_only_whole_tools_are_allowed(workspace, tmp_path):
+    (tmp_path / "beside").mkdir()
+    both = Workspace(tmp_path / "workspace", [tmp_path / "beside"])
+    arguments = {"path": str(tmp_path / "beside" / "x.md")}
+    assert (
+        Policy(allow=["write(*.md)"]).decide("write", "writes", arguments, both).decision == "ask"
+    )
+    assert Policy(allow=["write"]).decide("write", "writes", arguments, both).decision == "allow"
+    assert Policy().decide("read", "reads", arguments, both) == Decision("allow", INSIDE)
+
+
+@pytest.mark.parametrize("mode", ["ask", "allow-all", "deny"])
+def test_reads_inside_need_no_approval(workspace, mode):
+    for tool, arguments in (("read", {"path": "x"}), ("grep", {"pattern": "x"}), ("glob", {})):
+        assert Policy(mode).decide(tool, "reads", arguments, workspace) == Decision("allow", INSIDE)
+
+
+def test_reads_outside_do(workspace):
+    outside = {"path": "../x"}
+    assert Policy().decide("read", "reads", outside, workspace) == Decision("ask")
+    assert Policy(allow=["read"]).decide("grep", "reads", outside, workspace).decision == "allow"
+    assert Policy().decide("foreign", "reads", {}, workspace) == Decision("ask")
+
+
+# Modes
+
+
+def test_modes(workspace):
+    assert bash(Policy(), "ls", workspace) == Decision("ask")
+    assert bash(Policy("deny"), "ls", workspace) == Decision("deny", "deny")
+    assert bash(Policy("allow-all"), "ls; rm x", workspace) == Decision("allow", "allow-all")
+    assert bash(Policy("deny", ["bash(ls:*)"]), "ls", workspace) == Decision("allow", "bash(ls:*)")
+    foreign = Policy(allow=["server.tool-1"])
+    decision = foreign.decide("server.tool-1", "unknown", {"path": "/x"}, workspace)
+    assert decision == Decision("allow", "server.tool-1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "(x)",
+        "bash(",
+        "bash)",
+        "ba sh",
+        "bash()",
+        "bash(:*)",
+        "bash(a; b)",
+        "bash(git *)",
+        "bash(A=1 git:*)",
+        "write()",
+        "write( )",
+        "other(x)",
+    ],
+)
+def test_what_is_no_rule_is_refused(text):
+    with pytest.raises(UsageError):
+        Policy(allow=[text])
+
+
+# The entry
+
+
+def test_a_decision_is_bound_to_its_arguments():
+    one = approval("c1", {"a": 1, "b": [True, None, "ä\ud800"]}, "allow", "bash")
+    assert isinstance(one, Approval)
+    assert (one.call_id, one.decision, one.rule) == ("c1", "allow", "bash")
+    same = approval("c1", {"b": [True, None, "ä\ud800"], "a": 1}, "allow", "bash")
+    assert one == same
+    assert arguments_sha256({"a": 2}) != arguments_sha256({"a": 1})
+    assert arguments_sha256({"a": "1"}) != arguments_sha256({"a": 1})
+    assert len(arguments_sha256(None)) == 64
+
+
+def test_numbers_that_python_cannot_hold_count_too():
+    huge, other = msgspec.Raw(b"1" * 5000), msgspec.Raw(b"2" * 5000)
+    assert arguments_sha256({"a": huge}) != arguments_sha256({"a": other})
+    with pytest.raises(UsageError):
+        arguments_sha256({"a": object()})
