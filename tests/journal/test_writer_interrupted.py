@@ -160,6 +160,59 @@ def test_a_signal_handler_does_not_wait_for_what_it_interrupted(desk):
     assert desk.texts() == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("call", ["wait", "drain", "close"])
+def test_a_signal_handler_does_not_wait_for_the_settling_it_interrupted(desk, monkeypatch, call):
+    """By then the leader has laid its hint down, and still holds what a second one waits for."""
+    publish = desk.owner.publish
+    inner = []
+
+    def interrupted(tickets) -> None:
+        if not inner:
+            inner.append(desk.submit("c"))
+            act = inner[0].wait if call == "wait" else getattr(desk.writer, call)
+            with pytest.raises(TimeoutError, match="signal handler"):
+                act()
+        publish(tickets)
+
+    monkeypatch.setattr(desk.owner, "publish", interrupted)
+    desk.append("b")
+    inner[0].wait()
+    assert desk.texts() == ["a", "b", "c"]
+
+
+def test_a_handler_that_finds_another_thread_about_to_lead(desk, monkeypatch):
+    """The hint names the other one by then; what is really held tells."""
+    publish = desk.owner.publish
+    inner = []
+
+    def interrupted(tickets) -> None:
+        if not inner:
+            desk.writer._leader = 1
+            inner.append(desk.submit("c"))
+            with pytest.raises(TimeoutError, match="signal handler"):
+                inner[0].wait()
+            desk.writer._leader = None
+        publish(tickets)
+
+    monkeypatch.setattr(desk.owner, "publish", interrupted)
+    desk.append("b")
+    inner[0].wait()
+    assert desk.texts() == ["a", "b", "c"]
+
+
+def test_a_follower_that_nobody_woke_finds_out_that_it_is_settled(desk, slow_leader, eventually):
+    """Also if somebody leads all the time."""
+    ticket = desk.submit("c")
+    other = threading.Thread(target=desk.writer.wait, args=(ticket,))
+    other.start()
+    eventually(lambda: desk.writer._followers)
+    desk.writer._followers.clear()  # an interrupt came before it was woken
+    ticket.settle(None)
+    other.join(10)
+    assert not other.is_alive()
+    assert desk.writer._leading.locked()
+
+
 def test_what_is_settled_and_still_queued_does_not_keep_a_flush_busy(desk, monkeypatch):
     ticket = desk.submit("b")
     interrupted = interrupt_once(monkeypatch, Ticket, "settle", after=True)

@@ -241,6 +241,24 @@ print(opened)
     assert run(source, home, *sessions).strip() == str([1] * 8)
 
 
+def test_an_interrupt_between_queueing_and_noting_an_id_does_not_repeat_it(store, monkeypatch):
+    session = store.create()
+    session.append(user("a"))
+    writer = session._recorder._writer
+    enqueue = writer.enqueue
+
+    def interrupted(*args):
+        enqueue(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(writer, "enqueue", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        session.append(user("b"), id="once")
+    monkeypatch.undo()
+    session.append(user("b"), id="once")
+    assert session.messages == [user("a"), user("b")]
+
+
 def test_a_power_cut_does_not_bring_text_back_that_a_compaction_forgot(fragile, files):
     """Emptying the live file must last before the entry goes whose name tells it is finished."""
     session = fragile.create()

@@ -81,6 +81,7 @@ class Writer:
         """Make locks; anew in a forked child, where nobody may hold the old ones."""
         self.mutex = threading.RLock()
         self._leading = threading.Lock()  # always taken before the mutex
+        self._leads_in_fact: int | None = None  # the thread that holds it to write
         self._leader: int | None = None  # the thread that leads; a hint, which may be out of date
         self._followers: list[tuple[Ticket, threading.Lock]] = []
 
@@ -218,6 +219,7 @@ class Writer:
 
         The caller does not hold the mutex.
         """
+        self._refuse_handlers()
         with self._leading, self.mutex:
             place, cursor = self._durable
             self._durable = None, cursor
@@ -230,8 +232,10 @@ class Writer:
 
     def _lead(self) -> None:
         """Write one round. An interrupt at any point leaves work for the next leader, no more."""
-        self._leader = threading.get_ident()
+        self._refuse_handlers()
+        self._leader = me = threading.get_ident()
         with self._leading:
+            self._leads_in_fact = me
             error: HoldfastError | None = None
             waiting = 0
             try:
@@ -243,12 +247,21 @@ class Writer:
             except HoldfastError as caught:
                 error = caught
             finally:
-                with self.mutex:
-                    self._leader = None
-                    self._settle(waiting, error)
+                try:
+                    with self.mutex:
+                        self._leader = None
+                        self._settle(waiting, error)
+                finally:
+                    self._leads_in_fact = None
+
+    def _refuse_handlers(self) -> None:
+        """Raise in a signal handler that interrupted the leader: it would wait for itself."""
+        if self._leads_in_fact == threading.get_ident():
+            raise TimeoutError("A signal handler cannot wait for the append it interrupted.")
 
     def _follow(self, ticket: Ticket, refusals: int, deadline: float | None) -> None:
         """Wait until the leader has settled or refused the ticket, or leaves the lead to us."""
+        self._refuse_handlers()
         gate = threading.Lock()
         gate.acquire()
         with self.mutex:
@@ -265,8 +278,8 @@ class Writer:
                 return
             if not self._leading.locked():
                 return  # whom we follow was interrupted, or the one who was to lead next
-            if self._leader == threading.get_ident():
-                raise TimeoutError("A signal handler cannot wait for the append it interrupted.")
+            if ticket.writer is None or ticket.refusals != refusals:
+                return  # whoever was to wake us was interrupted
 
     def _next_round(self) -> tuple[list[Ticket], list[Ticket]]:
         """Return what to write now, and what of the rest is to be numbered.

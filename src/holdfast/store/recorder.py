@@ -277,14 +277,23 @@ class Recorder:
                         return known
                     if not self._introduced or self._unnoted:
                         self._introduce()
-                    ticket = self._writer.enqueue(drafts, id, payloads)
-                    if id is not None:
-                        self._known_ids()[id] = ticket
+                    ticket = self._enqueue(drafts, id, payloads)
                     if finishes_stream:
                         ticket.finishes_stream = True
                     return ticket
             with self._door:  # not with the mutex: whoever shut it needs that
                 pass
+
+    def _enqueue(self, drafts: list[Draft], id: str | None, payloads: list[bytes]) -> Ticket:
+        if id is None:
+            return self._writer.enqueue(drafts, None, payloads)
+        known = self._known_ids()
+        try:
+            known[id] = ticket = self._writer.enqueue(drafts, id, payloads)
+        except BaseException:  # an interrupt: it may be queued and not noted
+            self._ids = None
+            raise
+        return ticket
 
     def _known(self, drafts: list[Draft], id: str | None, *, resumable: bool) -> Ticket | None:
         """Return the ticket of the same entries, if they were accepted before."""
@@ -326,7 +335,8 @@ class Recorder:
             with os_errors(f"{self.path} cannot be read", self.path):
                 journal = self.journal()
                 known = {} if journal is None else self._ids_in(journal)
-            self._ids = known  # complete, or not at all
+            waiting = {ticket.id: ticket for ticket in self._writer.unpublished if ticket.id}
+            self._ids = known | waiting  # complete, or not at all
         return self._ids
 
     def _ids_in(self, journal: Journal) -> dict[str, Ticket]:
