@@ -15,7 +15,7 @@ from holdfast.journal.reader import Journal, Record
 from holdfast.model.entry import Entry
 from holdfast.model.state import State
 from holdfast.store.contract import Recovery
-from tests.disk import FakeUnsyncedFiles
+from tests.disk import FakeQuickFiles
 
 AFTERWARDS = "appended after the damage"
 
@@ -42,16 +42,6 @@ class Outcome(msgspec.Struct):
     damaged: list[bytes]
     records: list[Record]
     state: State
-
-
-class FakeQuickFiles(FakeUnsyncedFiles):
-    """Leaves out what costs time and changes no byte."""
-
-    def reserve(self, descriptor: int, offset: int, length: int) -> bool:
-        return False
-
-    def network_file_system(self, path: Path) -> str | None:
-        return None
 
 
 class Patient:

@@ -124,3 +124,10 @@ def test_an_ended_stream_keeps_its_stop():
     entries = kept()
     entries[1] = (3, replace(entries[1][1], stop="length"))
     assert judged(entries).broken
+
+
+def test_an_onlooker_that_fell_is_not_one_that_saw_nothing():
+    promises, tally = Promises(), Tally()
+    promises.hear([["fell", 1.0, "Traceback …"]])
+    promises.judge([], tally)
+    assert tally.broken == 1

@@ -16,14 +16,14 @@ session = store.create()
 attempts, acknowledged, interrupts = 0, [], 0
 
 def ring(*_):
-    signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0002, 0.004))
     raise KeyboardInterrupt
 
 signal.signal(signal.SIGALRM, ring)
 end = time.monotonic() + 1.5
-signal.setitimer(signal.ITIMER_REAL, 0.001)
 while True:
     try:
+        # Set anew only in here: a second one must not come while the first is counted.
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0002, 0.004))
         while time.monotonic() < end:
             attempts += 1
             text = str(attempts)

@@ -17,6 +17,7 @@ import random
 import re
 import threading
 import time
+import traceback
 from pathlib import Path
 
 import holdfast
@@ -105,6 +106,13 @@ class Babbler:
 
 
 def _look_on(session: holdfast.Session, witness: Witness) -> None:
+    try:
+        _follow(session, witness)
+    except Exception:  # noqa: BLE001  one who sees no more must not look like one who saw nothing
+        witness.say("fell", time.monotonic(), traceback.format_exc()[-2000:])
+
+
+def _follow(session: holdfast.Session, witness: Witness) -> None:
     with session.follow(live=True) as follower:
         while True:
             for item in follower.poll():

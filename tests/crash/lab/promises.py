@@ -25,6 +25,7 @@ class Promises:
         self.old_enough: dict[str, int] = {}  # pieces that were in the live file for certain
         self._whole_or_absent: list[list[str]] = []
         self._streamed: dict[str, int] = {}
+        self._fell: list[str] = []
 
     def hear(self, said: Sequence[list[Any]]) -> None:
         """Take in all that one writer said before it was killed."""
@@ -48,6 +49,8 @@ class Promises:
             elif kind == "delivered":
                 label, seq = words
                 self.delivered[label] = seq
+            elif kind == "fell":
+                self._fell.append(words[0])
 
     @property
     def none(self) -> bool:
@@ -56,6 +59,8 @@ class Promises:
 
     def judge(self, entries: Sequence[tuple[int, holdfast.Message]], tally: Tally) -> None:
         """Hold the messages of the session, with their numbers, against all that was promised."""
+        for trace in self._fell:
+            tally.break_(f"an onlooker fell: {trace}")
         there: dict[str, holdfast.Message] = {}
         numbers: dict[str, int] = {}
         for seq, message in entries:

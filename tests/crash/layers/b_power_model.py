@@ -35,7 +35,7 @@ from tests.crash.lab.oracle import Oracle
 from tests.crash.lab.posix import Epoch, Found, Op, State, epochs, look_at
 from tests.crash.lab.results import ROOT
 from tests.crash.lab.tally import Failure, Tally
-from tests.disk import FakeUnsyncedFiles
+from tests.disk import FakeQuickFiles
 
 _KEPT = ROOT / ".crash" / "recordings"
 _NOTE_BYTES = 96
@@ -150,6 +150,7 @@ class PowerModel(Layer):
 
     letter = "B"
     title = "every legal disk state after a power cut (model)"
+    least = {"ci": 20_000}
     longest_case_seconds = 600.0
 
     def why_not(self) -> str | None:
@@ -264,13 +265,6 @@ def _last_names(ops: list[Op]) -> dict[int, str]:
     return names
 
 
-class QuickFiles(FakeUnsyncedFiles):
-    """Leaves out what cannot matter in memory, for there are many states."""
-
-    def network_file_system(self, path: Path) -> str | None:
-        return None
-
-
 class RememberingOracle(Oracle):
     """Does not open a session that was found in just this state, with these promises, before.
 
@@ -288,7 +282,9 @@ class RememberingOracle(Oracle):
         writes: bool,
         lists: bool,
     ) -> None:
-        super().__init__(home, said, power_cut=True, writes=writes, lists=lists, files=QuickFiles())
+        super().__init__(
+            home, said, power_cut=True, writes=writes, lists=lists, files=FakeQuickFiles()
+        )
         self._state = state
         self._judged = judged
         self._looked = lists

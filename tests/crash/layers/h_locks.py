@@ -41,7 +41,7 @@ _SHARES = {  # of 200 cases
     "descriptor": 8,
     "swap": 6,
 }
-_HUNDREDFOLD = 50  # nightly: 10,000 cases
+_NIGHTLY_TIMES = 50  # 10,000 cases
 _FOR_MUTANTS = {"swap": 3, "descriptor": 6, "lock": 3, "race": 3, "fork": 3}
 _LOOK_SECONDS = 1.1  # the writer looks at the names of its files once a second
 _EXISTING = "20260102-030405-aaaabbbb"
@@ -108,11 +108,12 @@ class Locks(Layer):
 
     letter = "H"
     title = "locks: races, a stopped holder, fork"
+    least = {"ci": 190}
     workers = 4  # they wait most of the time
 
     def cases(self) -> list[str]:
         shares = _FOR_MUTANTS if self.plan.level == "mutant" else _SHARES
-        times = _HUNDREDFOLD if self.plan.level == "nightly" else 1
+        times = _NIGHTLY_TIMES if self.plan.level == "nightly" else 1
         cases = [f"{kind} {n}" for kind, share in shares.items() for n in range(share * times)]
         if self.plan.level != "mutant":
             random.Random(self.plan.seed).shuffle(cases)  # so that those that wait are spread
