@@ -260,7 +260,7 @@ def test_a_process_that_outlives_its_fault_must_come_to_its_end(play):
     def broken(trial):
         tally = Tally()
         trial.judge_ending(tally)
-        return tally.broken
+        return tally.broken + tally.errors
 
     trial = play(say_not_done)
     assert broken(trial) == 1

@@ -164,7 +164,7 @@ def test_a_signal_handler_does_not_wait_for_what_it_interrupted(desk):
 def test_a_signal_handler_does_not_wait_for_the_settling_it_interrupted(desk, monkeypatch, call):
     """By then the leader has laid its hint down, and still holds what a second one waits for."""
     publish = desk.owner.publish
-    inner = []
+    inner: list[Ticket] = []
 
     def interrupted(tickets) -> None:
         if not inner:
@@ -183,7 +183,7 @@ def test_a_signal_handler_does_not_wait_for_the_settling_it_interrupted(desk, mo
 def test_a_handler_that_finds_another_thread_about_to_lead(desk, monkeypatch):
     """The hint names the other one by then; what is really held tells."""
     publish = desk.owner.publish
-    inner = []
+    inner: list[Ticket] = []
 
     def interrupted(tickets) -> None:
         if not inner:

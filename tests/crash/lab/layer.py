@@ -40,6 +40,8 @@ class Layer:
     title: ClassVar[str]
     workers: ClassVar[int] = 2
     longest_case_seconds: ClassVar[float] = 120.0
+    least: ClassVar[dict[str, int]] = {}
+    """How many cases a complete run of a level has at least; fewer, and something is amiss."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

@@ -16,7 +16,11 @@ from msgspec import Struct, field
 INTENT = " intent"
 """Added to a call's label, it is the label of the tool's intent."""
 
-_MOST_ENDINGS = 64
+_MOST_ENDINGS = 1024
+_ENTRIES = frozenset(
+    {"append", "tool", "usage", "submit", "wait", "finish", "checkpoint", "rename", "rewind"}
+)
+"""Calls that add to the session's own journal."""
 
 
 class Ending(Struct, frozen=True):
@@ -36,6 +40,21 @@ class Call(Struct):
     facts: dict[str, Any]
     outcome: str | None = None
     result: Any = None
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether the session said that it takes nothing more until it is opened again."""
+        refused = self.outcome == "refused" and str(self.result).startswith("WriteFailed:")
+        return refused and self.op in _ENTRIES
+
+
+class Streamed(Struct):
+    """What is known of a stream: how many pieces it was given, and how far its end got."""
+
+    call_id: str | None = None  # of the tool whose output it is
+    pieces: int = 0
+    may_be_finished: bool = False
+    finished: bool = False
 
 
 class Life(Struct):
@@ -63,11 +82,29 @@ class Life(Struct):
         return found
 
     @property
+    def synced(self) -> list[tuple[int, int]]:
+        """Spans of numbers, one for each opening, in which every line was synced.
+
+        They reach from the first number that was promised to the last, and in the beginning from
+        the first line of all.
+        """
+        spans: list[tuple[int, int]] = []
+        first: int | None = -1
+        for call in self.calls.values():
+            seq = (call.result or {}).get("seq") if call.outcome == "promised" else None
+            if call.op == "open":
+                first = None
+            elif call.op in _ENTRIES and seq is not None:
+                first = seq if first is None else first
+                spans.append((first, seq))
+        return spans
+
+    @property
     def attempted(self) -> list[list[str]]:
         """Groups of labels that are there whole or not at all, if they are not promised."""
         promised = self.promised
         groups: list[list[str]] = []
-        for call in self.calls.values():
+        for call in self._calls_with_effect:
             if call.op in ("append", "submit"):
                 groups.append(call.facts["labels"])
             elif call.op == "tool":
@@ -77,12 +114,39 @@ class Life(Struct):
     @property
     def streams(self) -> dict[str, int]:
         """Labels of streams with the number of pieces that may be there at most."""
-        found: dict[str, int] = {}
+        return {label: stream.pieces for label, stream in self.streamed.items()}
+
+    @property
+    def streamed(self) -> dict[str, Streamed]:
+        """What is known of each stream, by label; text may be kept even of one that was refused."""
+        found: dict[str, Streamed] = {}
+        call_id = None
+        with_effect = {id(call) for call in self._calls_with_effect}
         for call in self.calls.values():
-            if call.op == "stream":
-                found[call.facts["label"]] = 0
+            if call.op == "tool":
+                call_id = call.facts["call_id"]
+            elif call.op == "stream":
+                label = call.facts["label"]
+                found[label] = Streamed(call_id if label.endswith("output") else None)
             elif call.op == "piece":
-                found[call.facts["label"]] = call.facts["number"] + 1
+                found[call.facts["label"]].pieces = call.facts["number"] + 1
+            elif call.op == "finish":
+                stream = found[call.facts["label"]]
+                stream.may_be_finished = id(call) in with_effect
+                stream.finished = call.outcome == "promised"
+        return found
+
+    @property
+    def _calls_with_effect(self) -> list[Call]:
+        """All calls but those that came after the session had given up: nothing comes of them."""
+        found: list[Call] = []
+        gave_up = False
+        for call in self.calls.values():
+            if call.op == "open" or (call.op in _ENTRIES and call.outcome == "promised"):
+                gave_up = False
+            if not gave_up or call.op not in _ENTRIES:
+                found.append(call)
+            gave_up = gave_up or call.gave_up
         return found
 
     @property
@@ -90,15 +154,21 @@ class Life(Struct):
         """Sessions that a fork made, with what must be in each."""
         found: dict[str, Fork] = {}
         endings = [Ending()]
-        forked = [call.op == "fork" and call.outcome == "promised" for call in self.calls.values()]
-        for number, call in enumerate(self.calls.values()):
+        calls = self._calls_with_effect
+        forked = [call.op == "fork" and call.outcome == "promised" for call in calls]
+        for number, call in enumerate(calls):
             if forked[number]:
-                found[call.result["session"]] = Fork({ending.branch for ending in endings})
+                branches = {ending.branch for ending in endings}
+                found[call.result["session"]] = Fork(branches, self.streamed)
             elif call.op == "fork-append":
                 fork = found[call.facts["session"]]
                 longer = {(*branch, *call.facts["labels"]) for branch in fork.branches}
-                certain = call.outcome == "promised"
-                fork.branches = longer if certain else fork.branches | longer
+                if call.outcome == "promised":
+                    fork.branches = longer
+                    seq = call.result["seq"]
+                    fork.synced.append((seq if fork.synced else -1, seq))
+                else:
+                    fork.branches |= longer
             if any(forked[number:]):  # what comes after the last fork does not matter to any
                 endings = _after(endings, call)
         return found
@@ -108,7 +178,7 @@ class Life(Struct):
         """Every state that the session may be in; ``None`` if there are too many to be told."""
         endings = [Ending()]
         loose: list[str] = []
-        for call in self.calls.values():
+        for call in self._calls_with_effect:
             if call.op == "stream":
                 loose.append(call.facts["label"])
             elif call.op == "finish" and call.outcome == "promised":
@@ -122,9 +192,11 @@ class Life(Struct):
 
 
 class Fork(Struct):
-    """A forked session, and every branch that it may have."""
+    """A forked session, every branch that it may have, and the streams of where it came from."""
 
     branches: set[tuple[str, ...]]
+    streams: dict[str, Streamed] = field(default_factory=dict)
+    synced: list[tuple[int, int]] = field(default_factory=list)
 
 
 def read(said: Iterable[list[Any]]) -> dict[str, Life]:

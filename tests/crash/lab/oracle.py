@@ -5,14 +5,21 @@
 3. A second opening changes nothing.
 4. The index rebuilt from scratch equals the live index.
 
+Entries are compared whole (role, parts, how a stream ended), their numbers must rise, and neither
+opening nor verifying may find damage. But a power cut may take any of the lines that were written
+together and not acknowledged: if the last of them is there, the hole before it is damage.
+
 And, because a store that only reads is no use: what is opened can be written, and keeps that too.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +28,9 @@ import msgspec
 import holdfast
 from holdfast.journal.files import Files
 from holdfast.journal.format import parse
+from holdfast.model.entry import Header
 from tests.crash.lab import ledger
-from tests.crash.lab.ledger import INTENT, Ending, Fork, Life
+from tests.crash.lab.ledger import INTENT, Ending, Fork, Life, Streamed
 from tests.crash.lab.scenario import streamed_text, text_of
 from tests.crash.lab.tally import Tally
 from tests.disk import contents
@@ -30,6 +38,7 @@ from tests.disk import contents
 _LABEL = re.compile(r"([a-z]\d+[a-z]*): ")
 _SUFFIXES_OF_STREAMS = ("stream", "output")
 AFTERWARDS = "z1"
+_Body = holdfast.Message | holdfast.Tool
 
 
 class Oracle:
@@ -37,7 +46,8 @@ class Oracle:
 
     ``power_cut``: unsynced live text may be gone; else what another program could see must be
     there. ``faulty``: the process had met errors, so that even text it could not write may be gone.
-    ``writes``: also append to what was opened. ``lists``: also hold the index to rule 4.
+    ``writes``: also verify what was opened, and append to it. ``lists``: also hold the index to
+    rule 4.
     """
 
     def __init__(
@@ -54,6 +64,7 @@ class Oracle:
         self._store = holdfast.open_store(home, files=files)
         self._home = home
         self._lives = ledger.read(said)
+        self._power_cut = power_cut
         self._live_text_may_go = power_cut or faulty
         self._writes = writes
         self._lists = lists
@@ -80,9 +91,10 @@ class Oracle:
         if session is None:
             return
         with session:
+            self._judge_recovery(session, life.synced)
             self._judge_entries(life, session)
             self._judge_state(life, session)
-        self._judge_second_opening(session)
+        self._judge_second_opening(session, life.synced)
 
     def _open(self, session_id: str, *, must_be_there: bool) -> holdfast.Session | None:
         try:
@@ -97,6 +109,34 @@ class Oracle:
         if session.read_only:
             self.tally.refuse(f"{session_id} opens read-only: {session.recovery}")
         return session
+
+    def _judge_recovery(self, session: holdfast.Session, synced: list[tuple[int, int]]) -> None:
+        """Hold an opening to having found nothing worse than an unfinished end."""
+        found = session.recovery
+        holes = [-1 if piece.before is None else piece.before for piece in found.damage]
+        excused = bool(holes) and all(self._may_be_hole(hole, synced) for hole in holes)
+        if found.edited or ((found.damage or found.unverified) and not excused):
+            self.tally.break_(f"{session.id} is damaged: {found}")
+
+    def _judge_whole(self, session: holdfast.Session, synced: list[tuple[int, int]]) -> None:
+        """Hold a closed session to verifying."""
+        holes = 0
+        for problem in self._store.verify(session.id).problems:
+            if problem.kind == "damage":
+                name, _, offset = problem.where.rpartition(":")
+                before = _counting((session.path / name).read_bytes()[: int(offset)])
+                if self._may_be_hole(before[-1].seq if before else -1, synced):
+                    holes += 1
+                    continue
+            elif problem.kind == "unverified" and holes:
+                continue  # the line behind a hole
+            self.tally.break_(f"{session.id} does not verify: {problem}")
+        if holes:
+            self.tally.count("holes among lines that were written together", holes)
+
+    def _may_be_hole(self, before: int, synced: list[tuple[int, int]]) -> bool:
+        """Tell whether what stood behind a number may be lost: not if later ones were promised."""
+        return self._power_cut and not any(first <= before < last for first, last in synced)
 
     def _judge_entries(self, life: Life, session: holdfast.Session) -> None:
         there = _numbered(session)
@@ -115,38 +155,59 @@ class Oracle:
         known = {*promised, *life.streams, *(label for group in life.attempted for label in group)}
         for label in sorted(there.keys() - known - {AFTERWARDS}):
             self.tally.break_(f"{label} is there and was never appended")
-        self._judge_texts(there)
-        self._judge_streams(life, there)
+        self._judge_numbers(session.path)
+        self._judge_bodies(life, there)
+        self._judge_live_text(life, there)
 
-    def _judge_texts(self, there: dict[str, dict[int, str]]) -> None:
-        for label, texts in there.items():
-            if not label.endswith((*_SUFFIXES_OF_STREAMS, "blob", INTENT)):
-                for text in texts.values():
-                    if text != text_of(label):
-                        self.tally.lose(f"{label} is altered: {text[:80]!r} …")
+    def _judge_numbers(self, folder: Path) -> None:
+        for name, numbers in _numbers(folder):
+            for earlier, later in pairwise(numbers):
+                if later <= earlier:
+                    self.tally.break_(f"in {name} {later} comes after {earlier}")
 
-    def _judge_streams(self, life: Life, there: dict[str, dict[int, str]]) -> None:
-        for label, texts in there.items():
-            if not label.endswith(_SUFFIXES_OF_STREAMS):
-                continue
-            possible = {streamed_text(label, n) for n in range(life.streams.get(label, 0) + 1)}
-            for text in texts.values():
-                if text not in possible:
-                    self.tally.break_(f"{label} has a text that was never streamed: {text!r}")
+    def _judge_bodies(self, life: Life, there: dict[str, dict[int, _Body]]) -> None:
+        streams = life.streamed
+        for label, bodies in there.items():
+            for body in bodies.values():
+                if isinstance(body, holdfast.Message):
+                    self._judge_message(label, body, streams)
+                elif body != holdfast.Tool(body.call_id, "bash", "started", "unknown"):
+                    self.tally.lose(f"{label} is altered: {body}")
+
+    def _judge_message(
+        self, label: str, message: holdfast.Message, streams: dict[str, Streamed]
+    ) -> None:
+        """Hold a message to being what was given under its label, whole."""
+        if not label.endswith(_SUFFIXES_OF_STREAMS):
+            if _with_payload(message, text_of(label)) != _given(label):
+                self.tally.lose(f"{label} is altered: {str(message)[:200]} …")
+            return
+        stream = streams.get(label, Streamed())
+        nameless = msgspec.structs.replace(message, stream=None)
+        if message.stream is not None and nameless in _possible(label, stream):
+            return
+        if stream.finished:
+            self.tally.lose(f"{label} was finished and is altered: {message}")
+        else:
+            self.tally.break_(f"{label} is what was never streamed: {message}")
+
+    def _judge_live_text(self, life: Life, there: dict[str, dict[int, _Body]]) -> None:
         if self._live_text_may_go:
             return
         for label, pieces in life.written.items():
-            text = next(iter(there.get(label, {}).values()), "")
+            text = next(map(_text, there.get(label, {}).values()), "")
             if not text.startswith(streamed_text(label, pieces)):
                 self.tally.lose(f"of {label} {pieces} pieces were to be seen; there is {text!r}")
 
     def _judge_state(self, life: Life, session: holdfast.Session) -> None:
         messages = session.messages
-        for message in messages:
-            self._judge_text(message)
+        streams = life.streamed
+        for message in [*messages, *session.summary[:1]]:
+            self._judge_shown(message, streams)
         endings = life.endings
         if endings is None:
             self.tally.count("too many endings to tell")
+            self._judge_order(life, messages)
             return
         found = Ending(
             branch=tuple(filter(None, map(_label, messages))),
@@ -155,33 +216,44 @@ class Oracle:
             input=session.totals.input,
         )
         if found not in [msgspec.structs.replace(ending, kept=0) for ending in endings]:
-            self.tally.break_(f"the session is in no state it may be in: {found}, not {endings}")
+            few = f"{endings[:3]}{' …' * (len(endings) > 3)}"
+            self.tally.break_(f"the session is in no state it may be in: {found}, not {few}")
 
-    def _judge_text(self, message: holdfast.Message) -> None:
+    def _judge_order(self, life: Life, messages: list[holdfast.Message]) -> None:
+        """Hold what was promised to its order, where no more can be told."""
+        labels = [label for label in map(_label, messages) if label in life.promised]
+        if labels != [label for label in life.promised if label in labels]:
+            self.tally.break_(f"what was promised is not in order: {labels}")
+
+    def _judge_shown(self, message: holdfast.Message, streams: dict[str, Streamed]) -> None:
+        """Hold a message of the session to what was given, blobs put back."""
         label = _label(message)
-        if label is None or label.endswith(_SUFFIXES_OF_STREAMS):
-            return
-        if message.text != text_of(label):
-            self.tally.lose(f"{label} is altered: {message.text[:80]!r} …")
+        if label is not None:
+            self._judge_message(label, message, streams)
 
     def _judge_fork(self, session_id: str, fork: Fork) -> None:
         session = self._open(session_id, must_be_there=True)
         if session is None:
             return
         with session:
+            self._judge_recovery(session, fork.synced)
+            self._judge_numbers(session.path)
             messages = session.messages
         for message in messages:
-            self._judge_text(message)
+            self._judge_shown(message, fork.streams)
         labels = tuple(filter(None, map(_label, messages)))
         if labels not in fork.branches:
             self.tally.lose(f"fork {session_id} has {labels}, not one of {fork.branches}")
-        self._judge_second_opening(session)
+        self._judge_second_opening(session, fork.synced)
 
-    def _judge_second_opening(self, first: holdfast.Session) -> None:
+    def _judge_second_opening(self, first: holdfast.Session, synced: list[tuple[int, int]]) -> None:
+        if self._writes:
+            self._judge_whole(first, synced)
         before = contents(first.path)
         with self._store.open(first.id) as again:
             if again.recovery.set_aside or again.recovery.interrupted:
                 self.tally.break_(f"a second opening repairs again: {again.recovery}")
+            self._judge_recovery(again, synced)
             if contents(first.path) != before:
                 self.tally.break_("a second opening changes files")
             if not self._writes:
@@ -217,17 +289,68 @@ def _whole_text(parts: Iterable[Any]) -> str:
     return "".join(texts)
 
 
-def _numbered(session: holdfast.Session) -> dict[str, dict[int, str]]:
-    """Return where each label is, by number, with its text, in journal and archive."""
-    there: dict[str, dict[int, str]] = {}
+@cache
+def _given(label: str) -> holdfast.Message:
+    """Return the message that the scenario appends under a label."""
+    if not label.endswith("call"):
+        return holdfast.user(text_of(label))
+    wish = holdfast.ToolCall(id=label, name="bash", arguments={"command": "make"})
+    return holdfast.assistant([holdfast.Text(text=text_of(label)), wish])
+
+
+def _possible(label: str, stream: Streamed) -> Iterator[holdfast.Message]:
+    """Yield every message that may have become of a stream, without the stream's name."""
+    if stream.may_be_finished:
+        yield _ended(label, stream, stream.pieces, "end", "completed")
+    if not stream.finished:
+        for pieces in range(1, stream.pieces + 1):
+            yield _ended(label, stream, pieces, "interrupted", "unknown")
+
+
+def _ended(label: str, stream: Streamed, pieces: int, stop: str, outcome: str) -> holdfast.Message:
+    text = holdfast.Text(text=streamed_text(label, pieces))
+    if stream.call_id is None:
+        return holdfast.assistant(text, stop=stop)
+    result = holdfast.ToolResult(call_id=stream.call_id, content=[text], outcome=outcome)
+    return holdfast.Message(role="tool", content=[result])
+
+
+def _with_payload(message: holdfast.Message, text: str) -> holdfast.Message:
+    """Return a message with a reference to just this text replaced by it."""
+    parts = [
+        holdfast.Text(text=text) if _refers_to(part, text) else part for part in message.content
+    ]
+    return msgspec.structs.replace(message, content=parts)
+
+
+def _refers_to(part: Any, text: str) -> bool:
+    if not isinstance(part, holdfast.Text) or part.blob is None or part.text:
+        return False
+    ref = part.blob
+    return (ref.sha256, ref.size_bytes, ref.encoding) == (*_digest(text), "text")
+
+
+@cache
+def _digest(text: str) -> tuple[str, int]:
+    data = text.encode()
+    return hashlib.sha256(data).hexdigest(), len(data)
+
+
+def _text(body: _Body) -> str:
+    return _whole_text(body.content) if isinstance(body, holdfast.Message) else ""
+
+
+def _numbered(session: holdfast.Session) -> dict[str, dict[int, _Body]]:
+    """Return where each label is, by number, with its body, in journal and archive."""
+    there: dict[str, dict[int, _Body]] = {}
     for entry in [*_entries(session), *_archived(session.path)]:
         body = entry.body
         if isinstance(body, holdfast.Tool):
-            there.setdefault(body.call_id + INTENT, {})[entry.seq] = body.state
+            there.setdefault(body.call_id + INTENT, {})[entry.seq] = body
         elif isinstance(body, holdfast.Message):
             label = _label(body)
             if label is not None:
-                there.setdefault(label, {})[entry.seq] = _whole_text(body.content)
+                there.setdefault(label, {})[entry.seq] = body
     return there
 
 
@@ -237,8 +360,56 @@ def _entries(session: holdfast.Session) -> list[holdfast.Entry]:
 
 
 def _archived(folder: Path) -> Iterator[holdfast.Entry]:
-    for path in sorted((folder / "archive").glob("[!.]*.gz")):
-        for line in gzip.decompress(path.read_bytes()).split(b"\n"):
-            entry = parse(line, None, 0, 1) if line else None
-            if entry is not None:
-                yield entry
+    for path in _archives(folder):
+        yield from _counting(gzip.decompress(path.read_bytes()))
+
+
+def _archives(folder: Path) -> list[Path]:
+    return sorted((folder / "archive").glob("[!.]*.gz"))
+
+
+def _numbers(folder: Path) -> Iterator[tuple[str, list[int]]]:
+    """Yield the numbers of the journal's lines, and of each archive's, as they stand there."""
+    yield "the journal", [entry.seq for entry in _counting(_journal(folder))]
+    for path in _archives(folder):
+        data = gzip.decompress(path.read_bytes())
+        yield path.name, [entry.seq for entry in _counting(data)]
+
+
+def _journal(folder: Path) -> bytes:
+    """Return all files of a journal, but no continuation that a compaction has merged."""
+    data = (folder / "journal.jsonl").read_bytes()
+    header = _parsed(data.partition(b"\n")[0])
+    last = header.body.holds if header and isinstance(header.body, Header) else 1
+    while (path := folder / f"journal.{last + 1}.jsonl").exists():
+        data += b"\n" + path.read_bytes()
+        last += 1
+    return data
+
+
+def _counting(data: bytes) -> list[holdfast.Entry]:
+    """Return the entries in journal files that follow each other.
+
+    The header of a continuation names the last entry before it: what is greater does not count.
+    """
+    found: list[holdfast.Entry] = []
+    for line in data.split(b"\n"):
+        entry = _parsed(line)
+        if entry is None:
+            continue
+        if isinstance(entry.body, Header) and entry.body.continues is not None:
+            found = [each for each in found if each.seq <= entry.seq]
+        else:
+            found.append(entry)
+    return found
+
+
+def _parsed(line: bytes) -> holdfast.Entry | None:
+    """Return the entry of a line; in an archive it may stand behind what a fault left."""
+    begin = line.find(b'{"seq":')
+    while begin >= 0:
+        entry = parse(line[begin:], None, 0, 1)
+        if entry is not None:
+            return entry
+        begin = line.find(b'{"seq":', begin + 1)
+    return None

@@ -88,7 +88,7 @@ def _row(line: Line, top: int, caught: int) -> str:
     )
     label = f"{tally.cases:,} {'◆' * caught}"
     parts.append(_text("note", _BAR_FROM + length + 8, middle + 4, label))
-    counts = (tally.lost, tally.duplicates, tally.refused, tally.broken)
+    counts = (tally.lost, tally.duplicates, tally.refused, tally.broken + tally.errors)
     for number, count in enumerate(counts):
         center = _COLUMN_FROM + _COLUMN_WIDTH * number
         kind = "bad" if count else "good"

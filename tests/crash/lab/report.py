@@ -46,6 +46,7 @@ class Finding(Struct):
     machine: dict[str, Any]
     layers: list[Line]
     mutants: dict[str, Caught]
+    digest: str = ""
 
 
 def finding(results: Results, place: Path) -> Finding:
@@ -56,7 +57,7 @@ def finding(results: Results, place: Path) -> Finding:
     ]
     machine = machine_facts(place, quick=False)
     del machine["quick"]
-    return Finding(results.level, results.seed, machine, lines, results.mutants)
+    return Finding(results.level, results.seed, machine, lines, results.mutants, results.digest)
 
 
 def write(found: Finding) -> None:
@@ -69,40 +70,44 @@ def write(found: Finding) -> None:
         for level in _LEVELS
         if (_DATA / f"{level}.json").exists()
     ]
-    _PAGE.write_text(page(kept), encoding="utf-8")
+    _PAGE.write_text(page(kept, found.digest), encoding="utf-8")
     _PICTURE.write_text(matrix(kept[0]), encoding="utf-8")
 
 
-def page(findings: list[Finding]) -> str:
-    """Return the page about one run or more."""
+def page(findings: list[Finding], digest: str) -> str:
+    """Return the page about one run or more, for the program that has this digest."""
     parts = [
         "# Durability report",
         (
             "Written by `make crash`; how it is done is in "
             "[durability.md](durability.md#evidence). *Lost* counts acknowledged entries that were "
             "missing or altered after a fault, *twice* entries that were there more than once, "
-            "*refused* sessions that did not open, *other* every other rule that was broken."
+            "*refused* sessions that did not open, *other* every other rule that was broken, "
+            "*errors* cases that the laboratory itself did not bring to a verdict."
         ),
         "![Layers and mutants](images/durability.svg)",
-        *(_section(found) for found in findings),
+        *(_section(found, earlier=found.digest != digest) for found in findings),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _section(found: Finding) -> str:
+def _section(found: Finding, *, earlier: bool) -> str:
     machine = ", ".join(
         f"{name.replace('_', ' ')} {value}" for name, value in found.machine.items()
     )
     command = "make crash" if found.level == "ci" else f"make crash LEVEL={found.level}"
+    version = " of an earlier version of the program" if earlier else ""
+    hunted = [caught for caught in found.mutants.values() if caught.tried]
+    not_hunted = len(found.mutants) - len(hunted)
     return "\n\n".join(
         [
             f"## {_LEVELS[found.level]}",
-            f"`{command}`, seed {found.seed}; {machine}.",
+            f"`{command}`{version}, seed {found.seed}; {machine}.",
             _markdown(_HEADINGS, [_cells(line) for line in found.layers]),
-            *_remarks(found.layers),
+            "\n".join(f"- **{letter}** {what}" for letter, what in _remarks(found.layers)),
             (
-                f"### Mutants: {sum(c.layer is not None for c in found.mutants.values())} of "
-                f"{len(found.mutants)} caught"
+                f"### Mutants: {sum(caught.layer is not None for caught in hunted)} of "
+                f"{len(found.mutants)} caught" + (f", {not_hunted} not hunted" * bool(not_hunted))
             ),
             _markdown(
                 ("mutant", "defect", "caught by", "tried", "by what"),
@@ -121,47 +126,69 @@ _HEADINGS = (
     "twice",
     "refused",
     "other",
+    "errors",
     "seconds",
 )
 
 
 def _cells(line: Line) -> list[str]:
     if line.not_run is not None:
-        return [line.letter, line.title, "not run", *["–"] * 6]
+        return [line.letter, line.title, "not run", *["–"] * (len(_HEADINGS) - 3)]
     tally = line.tally
     counts = (
-        tally.cases,
         tally.acknowledged,
         tally.lost,
         tally.duplicates,
         tally.refused,
         tally.broken,
+        tally.errors,
         round(line.seconds),
     )
-    return [line.letter, line.title, *(f"{count:,}" for count in counts)]
+    cases = f"{tally.cases:,}"
+    if line.done < line.planned:
+        cases += f" ({100 * line.done // line.planned} % of the plan)"
+    return [line.letter, line.title, cases, *(f"{count:,}" for count in counts)]
 
 
-def _remarks(lines: list[Line]) -> Iterator[str]:
+def _remarks(lines: list[Line]) -> Iterator[tuple[str, str]]:
     """Say what is not in the table: what did not run, how far it got, what was exercised."""
     for line in lines:
         if line.not_run is not None:
-            yield f"{line.letter} was not run: {line.not_run}"
+            yield line.letter, f"was not run: {line.not_run}"
         elif line.done < line.planned:
-            yield f"{line.letter} got through {line.done:,} of its {line.planned:,} planned cases."
+            yield (
+                line.letter,
+                f"got through {line.done:,} of its {line.planned:,} planned cases.",
+            )
         if line.tally.facts:
-            facts = ", ".join(f"{name} {number:,}" for name, number in line.tally.facts.items())
-            yield f"{line.letter}: {facts}."
+            yield line.letter, f"{_facts(line.tally)}."
+
+
+def _facts(tally: Tally) -> str:
+    return ", ".join(f"{name} {number:,}" for name, number in tally.facts.items())
 
 
 def _mutant_cells(name: str, caught: Caught) -> list[str]:
-    how = caught.how.replace("|", "\\|").replace("`", "'")
+    how = (caught.how if caught.layer else _trouble(caught)).replace("|", "\\|").replace("`", "'")
     return [
         name.replace("_", " "),
         caught.what,
-        caught.layer or "**nobody**",
+        caught.layer or ("**nobody**" if caught.survived else "not hunted"),
         f"{caught.cases:,}",
-        f"`{caught.case}`: {how}" if caught.layer else "",
+        f"`{caught.case}`: {how}" if caught.layer else how,
     ]
+
+
+def _trouble(caught: Caught) -> str:
+    return f"{caught.errors:,} without a verdict: {caught.trouble}" if caught.errors else ""
+
+
+def _fate(caught: Caught) -> str:
+    if caught.layer:
+        return f"caught by {caught.layer}"
+    if not caught.survived:
+        return "not hunted"
+    return f"SURVIVED ({_trouble(caught)})" if caught.errors else "SURVIVED"
 
 
 def _markdown(headings: tuple[str, ...], rows: list[list[str]]) -> str:
@@ -183,18 +210,37 @@ def table(found: Finding) -> str:
         for row in rows
     ]
     lines += [
-        f"mutant {name.replace('_', ' ')}: "
-        + (f"caught by {caught.layer}" if caught.layer else "SURVIVED")
+        f"mutant {name.replace('_', ' ')}: {_fate(caught)}"
         for name, caught in found.mutants.items()
     ]
-    return "\n".join([*lines, *_remarks(found.layers)])
+    lines += [f"{letter} {what}" for letter, what in _remarks(found.layers)]
+    return "\n".join(lines)
+
+
+def replayed(letter: str, case: str, tally: Tally) -> Iterator[str]:
+    """Yield the lines about a case that was tried again."""
+    yield (
+        f"{letter} {case}: cases {tally.cases:,}, acknowledged {tally.acknowledged:,}, "
+        f"lost {tally.lost:,}, twice {tally.duplicates:,}, refused {tally.refused:,}, "
+        f"other {tally.broken:,}, errors {tally.errors:,}"
+    )
+    if tally.facts:
+        yield _facts(tally)
+    for failure in tally.failures:
+        yield f"{failure.case}: {failure.what}"
+    if not tally.cases:
+        yield "nothing was tried: the fault did not strike, or there is no such case"
 
 
 def failures(results: Results) -> Iterator[str]:
     """Yield each failure with the command that shows it again."""
     for row, failure in results.failures:
-        options = f"--layer {row.letter} --seed {results.seed} --case {shlex.quote(failure.case)}"
+        mutant = f" --mutant {results.mutant}" if results.mutant else ""
+        options = (
+            f"--layer {row.letter} --seed {results.seed}{mutant} --case {shlex.quote(failure.case)}"
+        )
         yield f"{row.letter} {failure.what}"
         yield f"    make crash LEVEL={results.level} ARGS={shlex.quote(options)}"
+    yield from results.too_few
     for name in results.survivors:
         yield f"mutant {name} survived: make crash ARGS='--layer --hunt {name}'"

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 
 class Failure(Struct, frozen=True):
-    """One broken promise: the case it showed in, and a sentence."""
+    """One broken promise, or one error of the laboratory: the case it showed in, and a sentence."""
 
     case: str
     what: str
+    error: bool = False
 
 
 class Tally(Struct):
@@ -19,8 +21,10 @@ class Tally(Struct):
 
     ``lost`` counts acknowledged entries that are missing or altered, ``duplicates`` entries that
     are there more than once, ``refused`` sessions that could not be opened, ``broken`` everything
-    else that the four rules forbid. ``facts`` are counts of what was really exercised (faults that
-    struck, states by kind …), so that a layer that did nothing cannot look like one that passed.
+    else that the four rules forbid. ``errors`` counts cases that came to no verdict, because the
+    laboratory failed and not, for all that is known, the program. ``facts`` are counts of what was
+    really exercised (faults that struck, states by kind …), so that a layer that did nothing cannot
+    look like one that passed.
     """
 
     cases: int = 0
@@ -29,12 +33,18 @@ class Tally(Struct):
     duplicates: int = 0
     refused: int = 0
     broken: int = 0
+    errors: int = 0
     facts: dict[str, int] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
-        """Whether any promise was broken."""
+        """Whether any promise was broken or any case came to no verdict."""
+        return self.blames_program or bool(self.errors)
+
+    @property
+    def blames_program(self) -> bool:
+        """Whether the program broke a promise; an error of the laboratory does not show that."""
         return bool(self.lost or self.duplicates or self.refused or self.broken)
 
     def count(self, fact: str, number: int = 1) -> None:
@@ -61,14 +71,19 @@ class Tally(Struct):
         self.broken += 1
         self._fail(what)
 
-    def _fail(self, what: str) -> None:
+    def err(self, what: str) -> None:
+        """Note that a case came to no verdict: the laboratory itself is at fault."""
+        self.errors += 1
+        self._fail(what, error=True)
+
+    def _fail(self, what: str, *, error: bool = False) -> None:
         if len(self.failures) < _FAILURES_KEPT:
-            self.failures.append(Failure("", what))
+            self.failures.append(Failure("", what, error))
 
     def named(self, case: str) -> Tally:
         """Give failures that do not have one yet the name of their case; returns itself."""
         self.failures = [
-            failure if failure.case else Failure(case, failure.what) for failure in self.failures
+            failure if failure.case else replace(failure, case=case) for failure in self.failures
         ]
         return self
 
@@ -80,6 +95,7 @@ class Tally(Struct):
         self.duplicates += other.duplicates
         self.refused += other.refused
         self.broken += other.broken
+        self.errors += other.errors
         for fact, number in other.facts.items():
             self.count(fact, number)
         self.failures = [*self.failures, *other.failures][:_FAILURES_KEPT]

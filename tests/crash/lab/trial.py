@@ -54,7 +54,7 @@ class Trial(Struct, frozen=True):
             tally.count(f"at {struck.name}")
         if struck is not None and self.fault.kills:
             if self.status != _KILLED:
-                tally.break_(f"the laboratory itself failed: killed, it ended as {self.status}")
+                tally.err(f"killed, it ended as {self.status}")
             return
         # What fell has said so, and is the oracle's business.
         lives = ledger.read(self.said).values()

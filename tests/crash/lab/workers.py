@@ -1,7 +1,8 @@
 """Hands cases to worker processes, one at a time, and collects what they came to.
 
-A worker that dies or does not come back is a failure of the case that it had, and is replaced.
-Workers lead process groups of their own, so that whatever they started ends with them.
+A worker that dies or does not come back is an error of the case that it had, and is replaced.
+Workers lead process groups of their own, so that whatever they started ends with them. An interrupt
+waits while workers change hands, so that none is forgotten.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import shutil
 import signal
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -27,6 +29,7 @@ from tests.crash.lab.tally import Tally
 _FORK = multiprocessing.get_context("fork")  # everything is imported already
 _PR_SET_PDEATHSIG = 1
 _NO_MORE = ""  # given instead of a case
+_PATIENCE_SECONDS = 5.0  # for all workers together, to clean up
 
 
 class Worker:
@@ -42,6 +45,7 @@ class Worker:
         theirs.close()
         self.case = ""
         self.due = 0.0
+        self.died = False
 
     def give(self, case: str, seconds: float) -> None:
         """Let it try a case."""
@@ -53,28 +57,59 @@ class Worker:
         """Return what came of the case."""
         try:
             tally: Tally = self.connection.recv()
-        except EOFError:
+        except (EOFError, OSError):
+            self.died = True
             tally = Tally(cases=1)
-            tally.break_("the worker died")
+            tally.err("the worker died")
         return tally
 
-    def end(self, patience: float = 10.0) -> None:
-        """End it, and everything that it started; it may clean up for so many seconds."""
+    def dismiss(self) -> None:
+        """Tell it that there is nothing more to do."""
         with suppress(OSError):  # it may be dead
             self.connection.send(_NO_MORE)  # closing is not enough: later workers have a copy
         self.connection.close()
-        self._process.join(patience)
+
+    def join(self, seconds: float) -> None:
+        """Wait for it to clean up and end."""
+        self._process.join(seconds)
+
+    def kill(self) -> None:
+        """End what is left of it and of everything that it started, and clean up after it."""
         assert self._process.pid is not None
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()  # should it not lead its group yet
         self._process.join()
         for folder in (self._plan.scratch, self._plan.memory):
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def _end(workers: Iterable[Worker], patience: float) -> None:
+    """End workers; together they may clean up for so many seconds."""
+    workers = list(workers)
+    for worker in workers:
+        worker.dismiss()
+    end = time.monotonic() + patience
+    for worker in workers:
+        worker.join(max(0.0, end - time.monotonic()))
+    for worker in workers:
+        worker.kill()
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let SIGINT wait."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _work(make: Callable[[Plan], Layer], plan: Plan, connection: Connection) -> None:
     os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     _die_with_parent()
     for folder in (plan.scratch, plan.memory):
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -103,7 +138,7 @@ def _tried(layer: Layer, case: str) -> Tally:
         tally = layer.run(case)
     except Exception:  # noqa: BLE001  one case must not end the run
         tally = Tally(cases=1)
-        tally.break_(f"the laboratory itself failed: {traceback.format_exc()}")
+        tally.err(f"the laboratory itself failed: {traceback.format_exc()}")
     return tally.named(case)
 
 
@@ -117,35 +152,43 @@ def try_cases(
     idle: list[Worker] = []
     try:
         for case in waiting:
-            worker = idle.pop() if idle else Worker(make, plan, next(numbers))
-            worker.give(case, seconds)
-            busy[worker.connection] = worker
+            with _uninterrupted():
+                worker = idle.pop() if idle else Worker(make, plan, next(numbers))
+                busy[worker.connection] = worker
+                worker.give(case, seconds)
             while len(busy) >= workers:
                 yield from _finished(busy, idle)
         while busy:
             yield from _finished(busy, idle)
     finally:
-        for worker in [*busy.values(), *idle]:
-            worker.end()
+        with _uninterrupted():
+            _end([*busy.values(), *idle], _PATIENCE_SECONDS)
 
 
 def _finished(busy: dict[Connection, Worker], idle: list[Worker]) -> list[tuple[str, Tally]]:
     """Wait for one worker or more; return what they came to."""
     first_due = min(worker.due for worker in busy.values())
     ready = wait(list(busy), max(0.0, first_due - time.monotonic()))
+    with _uninterrupted():
+        return _sorted_out(ready, busy, idle)
+
+
+def _sorted_out(
+    ready: list[Any], busy: dict[Connection, Worker], idle: list[Worker]
+) -> list[tuple[str, Tally]]:
     results = []
     for worker in [worker for worker in busy.values() if worker.connection in ready]:
         tally = worker.take()
         results.append((worker.case, tally.named(worker.case)))
         del busy[worker.connection]
-        if tally.failures and tally.failures[-1].what == "the worker died":
-            worker.end()
+        if worker.died:
+            _end([worker], _PATIENCE_SECONDS)
         else:
             idle.append(worker)
     for worker in [worker for worker in busy.values() if worker.due <= time.monotonic()]:
         del busy[worker.connection]
-        worker.end(patience=0.0)
+        _end([worker], 0.0)
         tally = Tally(cases=1)
-        tally.break_("it did not come to an end")
+        tally.err("it did not come to an end")
         results.append((worker.case, tally.named(worker.case)))
     return results

@@ -35,6 +35,7 @@ class Calls(Layer):
 
     letter: ClassVar[str] = "A"
     title: ClassVar[str] = "every write-side call: killed, torn, short, refused"
+    least: ClassVar[dict[str, int]] = {"ci": 1_000}
     workers: ClassVar[int] = 6  # the scenario sleeps at times
     longest_case_seconds: ClassVar[float] = 60.0
 

@@ -23,7 +23,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from zlib import crc32
 
 from msgspec import Struct
@@ -150,7 +150,7 @@ class PowerModel(Layer):
 
     letter = "B"
     title = "every legal disk state after a power cut (model)"
-    least = {"ci": 20_000}
+    least: ClassVar[dict[str, int]] = {"ci": 20_000}
     longest_case_seconds = 600.0
 
     def why_not(self) -> str | None:

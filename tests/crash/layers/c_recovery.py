@@ -60,7 +60,7 @@ class Recovery(Layer):
 
     letter: ClassVar[str] = "C"
     title: ClassVar[str] = "a crash during recovery"
-    least = {"ci": 500}
+    least: ClassVar[dict[str, int]] = {"ci": 500}
     workers: ClassVar[int] = 6  # the scenario sleeps at times
     longest_case_seconds: ClassVar[float] = 60.0
 

@@ -12,6 +12,7 @@ import shutil
 import signal
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import holdfast
 from tests.crash.lab import babbler
@@ -34,6 +35,7 @@ class KillLayer(Layer):
 
     letter = "D"
     title = "kill -9 at random times"
+    least: ClassVar[dict[str, int]] = {"ci": 190}
     workers = 4  # they sleep most of the time
 
     def cases(self) -> Sequence[str]:

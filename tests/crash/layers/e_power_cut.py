@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Struct
 
@@ -85,6 +85,7 @@ class PowerCutLayer(Layer):
 
     letter = "E"
     title = "real power cuts of ext4 and xfs"
+    least: ClassVar[dict[str, int]] = {"ci": 90}
 
     def why_not(self) -> str | None:
         """Say whether both file systems can be mounted here."""

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Struct, field
@@ -129,6 +129,7 @@ _TELLING = [
 class Faults(Layer):
     letter = "F"
     title = "real faults of the system"
+    least: ClassVar[dict[str, int]] = {"ci": 60}
     longest_case_seconds = 90.0
 
     def __init__(self, plan: Plan) -> None:

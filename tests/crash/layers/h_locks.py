@@ -13,6 +13,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import holdfast
 from tests.crash.lab.company import Company, Player, StuckError
@@ -108,7 +109,7 @@ class Locks(Layer):
 
     letter = "H"
     title = "locks: races, a stopped holder, fork"
-    least = {"ci": 190}
+    least: ClassVar[dict[str, int]] = {"ci": 190}
     workers = 4  # they wait most of the time
 
     def cases(self) -> list[str]:

@@ -10,6 +10,7 @@ import gc
 import random
 import shutil
 import traceback
+from typing import ClassVar
 
 import msgspec
 
@@ -40,6 +41,7 @@ class Damaged(Layer):
 
     letter = "I"
     title = "damage: every truncation, every byte"
+    least: ClassVar[dict[str, int]] = {"ci": 15_000}
 
     def cases(self) -> list[str]:
         level = self.plan.level

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import traceback
 from pathlib import Path
+from typing import ClassVar
 
 from tests.crash.lab import corpus, machine
 from tests.crash.lab.layer import Layer, Plan
@@ -47,6 +48,7 @@ class Fuzzed(Layer):
 
     letter = "J"
     title = "fuzzing and a model"
+    least: ClassVar[dict[str, int]] = {"ci": 100_000}
     longest_case_seconds = 900.0
 
     def __init__(self, plan: Plan) -> None:
