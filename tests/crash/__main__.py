@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -116,10 +117,12 @@ def _is_reported(options: argparse.Namespace) -> bool:
 
 @contextmanager
 def _folder(parent: Path | None) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(
-        prefix="holdfast-crash-", dir=parent, ignore_cleanup_errors=True
-    ) as name:
-        yield Path(name)
+    # Not a TemporaryDirectory, which would also be removed by a forked child that ends properly.
+    path = Path(tempfile.mkdtemp(prefix="holdfast-crash-", dir=parent))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 class Laboratory:
