@@ -156,6 +156,7 @@ def test_a_mutant_that_no_layer_could_hunt_is_not_a_survivor(plan, monkeypatch, 
 def laboratory(monkeypatch, tmp_path):
     """Runs a laboratory of one toy; returns exit status and whether a report was written."""
     written: list[report.Finding] = []
+    monkeypatch.delenv("HOLDFAST_NOTHING_SKIPPED", raising=False)
     monkeypatch.setattr(report, "write", written.append)
     monkeypatch.setattr(results, "_NOTES", tmp_path / "notes")
     monkeypatch.setattr(runner, "LAYERS", {"B": Toy})

@@ -1,6 +1,6 @@
 """The laboratory's own C code: compiled once, preloaded into a stage, and steered from there.
 
-A library is built from ``tests/crash/native/<name>.c`` into ``.crash/`` below the project, under a
+A library is built from ``tests/crash/native/<name>.c`` into a folder for temporary files, under a
 name that holds a digest of its source: what is there is up to date.
 """
 
@@ -12,15 +12,15 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
 
 from msgspec import Struct
 
 from tests.crash.lab.packages import provided
 
-_ROOT = Path(__file__).resolve().parents[3]
 _SOURCES = Path(__file__).resolve().parents[1] / "native"
-_BUILT = _ROOT / ".crash" / "native"
+# Not below the project: the loader takes a space in LD_PRELOAD for the end of a name.
+_BUILT = Path(gettempdir()) / f"holdfast-crash-native-{os.geteuid()}"
 _OPTIONS = ("-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-Wno-nonnull-compare")
 
 KILLS = ("before", "after", "torn")
@@ -60,7 +60,9 @@ def library(name: str) -> Path:
         return target
     compiler = _compiler()
     assert compiler is not None, why_not()
-    _BUILT.mkdir(parents=True, exist_ok=True)
+    _BUILT.mkdir(mode=0o700, exist_ok=True)
+    if _BUILT.stat().st_uid != os.geteuid():
+        raise RuntimeError(f"{_BUILT} belongs to somebody else; remove it.")
     # In a folder of its own, then renamed: workers may do this at the same time.
     folder = Path(mkdtemp(dir=_BUILT))
     try:
