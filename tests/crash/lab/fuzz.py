@@ -63,6 +63,7 @@ def _shaped(data: bytes) -> bytes:
 def journal(folder: Path) -> Target:
     """Arbitrary bytes in the place of a journal: opened, written and opened again."""
     patient = Patient(folder / "a home", conversation([["one"], ["two", "three"]]))
+    patient.reports_stay = False
 
     def once(data: bytes) -> None:
         with suppress(holdfast.HoldfastError):

@@ -71,7 +71,10 @@ def write(found: Finding) -> None:
         if (_DATA / f"{level}.json").exists()
     ]
     _PAGE.write_text(page(kept, found.digest), encoding="utf-8")
-    _PICTURE.write_text(matrix(kept[0]), encoding="utf-8")
+    _PICTURE.write_text(
+        matrix(max(kept, key=lambda each: sum(line.tally.cases for line in each.layers))),
+        encoding="utf-8",
+    )
 
 
 def page(findings: list[Finding], digest: str) -> str:
