@@ -51,7 +51,11 @@ class Patient:
         """Let ``make`` make a session, close it, and say which it is."""
         self.files = FakeQuickFiles()
         self.reports_stay = True
-        """Whether a second opening must report the same damage; of arbitrary bytes it may not."""
+        """Whether a second opening must report the same damage.
+
+        A line whose sum fits, which is no JSON and is nested about as deep as Python can follow, is
+        kept or reported depending on how deep the caller is. No writer makes such a line.
+        """
         self.store = holdfast.open_store(home, files=self.files)
         self.id = make(self.store)
         with self.store.open(self.id, mode="read") as session:

@@ -35,6 +35,7 @@ from tests.crash.patient import Patient, conversation
 
 _SUM = re.compile(rb',"sum":"[0-9a-f]{8}"\}$')
 _SEQ = re.compile(rb'^\{"seq":\d+,')
+_NEARLY_TOO_DEEP = 500
 _NAMES = [*BODIES, "invention", ""]
 
 Target = Callable[[bytes], None]
@@ -63,11 +64,12 @@ def _shaped(data: bytes) -> bytes:
 def journal(folder: Path) -> Target:
     """Arbitrary bytes in the place of a journal: opened, written and opened again."""
     patient = Patient(folder / "a home", conversation([["one"], ["two", "three"]]))
-    patient.reports_stay = False
 
     def once(data: bytes) -> None:
+        data = _shaped(data)
+        patient.reports_stay = max(data.count(b"["), data.count(b"{")) < _NEARLY_TOO_DEEP
         with suppress(holdfast.HoldfastError):
-            patient.treat(_shaped(data))
+            patient.treat(data)
         patient.store.list()
         with suppress(holdfast.HoldfastError):
             patient.store.verify(patient.id)

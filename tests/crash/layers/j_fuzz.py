@@ -40,7 +40,7 @@ _LONGEST_EXECUTION_SECONDS = 20
 _KEPT = ROOT / ".crash"
 _EXECUTED = re.compile(r"^stat::number_of_executed_units:\s*(\d+)", re.MULTILINE)
 _COVERED = re.compile(r"DONE\s+cov: (\d+)")
-_ARTIFACT = re.compile(r"Test unit written to (\S+)")
+_ARTIFACT = re.compile(r"Test unit written to (.+)$", re.MULTILINE)
 
 
 class Fuzzed(Layer):
@@ -110,7 +110,7 @@ class Fuzzed(Layer):
             "-print_final_stats=1",
             f"-timeout={_LONGEST_EXECUTION_SECONDS}",
             "-rss_limit_mb=2048",
-            f"-artifact_prefix={_KEPT}/fuzz-{name}-",
+            f"-artifact_prefix={_KEPT.relative_to(ROOT)}/fuzz-{name}-",
         ]
         try:
             done = subprocess.run(
@@ -169,6 +169,7 @@ def _read(name: str, done: subprocess.CompletedProcess[str]) -> Tally:
 
 def _telling(output: str) -> str:
     """Return the part of the output that says what was raised."""
+    output = output.replace(f"{ROOT}/", "")  # what is kept must not name one machine's folders
     place = output.find("=== Uncaught Python exception")
     end = output.find("\nINFO:", place)
     return output[place:end][-2500:] if place >= 0 else output[-2500:]
