@@ -1,14 +1,9 @@
-"""Answers from Anthropic's Messages API, over the vendor's own SDK.
-
-Holds one client and its connections; each ``stream`` is one request. Retries are somebody else's
-business, so the SDK's own are off.
-"""
+"""Answers from Anthropic's Messages API, over the vendor's own SDK."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from holdfast.model.message import AnyPart, Message, Opaque, Text, Thinking, ToolCall
@@ -23,8 +18,8 @@ from holdfast.runtime.providers.contract import (
     ThinkingDelta,
     ToolCallDelta,
 )
-from holdfast.runtime.providers.faults import Faults, address
 from holdfast.runtime.providers.outgoing import arguments_of
+from holdfast.runtime.providers.vendor import VendorProvider
 
 ENDPOINT = "https://api.anthropic.com"
 _STOPS = {
@@ -36,10 +31,11 @@ _STOPS = {
 }
 
 
-class Anthropic:
+class Anthropic(VendorProvider):
     """A provider; see ``contract.Provider``."""
 
     name = VENDOR
+    _request_header = "request-id"
 
     def __init__(
         self,
@@ -48,60 +44,19 @@ class Anthropic:
         base_url: str | None = None,
         timeout_seconds: float = sdk.IDLE_SECONDS,
     ) -> None:
-        self._base_url = base_url or ENDPOINT
-        self.endpoint: str | None = address(self._base_url)
-        self._key = key
-        self._timeout_seconds = timeout_seconds
-        self._faults = Faults(self.name, self._base_url, key)
-        self._client: Any = None
-
-    async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """Yield deltas, ``Finished`` last."""
-        answer = Answer(request.model)
-        finished: Finished | None = None
-        events: Any = None
-        try:
-            client = await self._connected()
-            events = await client.messages.create(**parameters(request), stream=True)
-            answer.request = events.response.headers.get("request-id")
-            while event := await sdk.following(events, complete=answer.complete):
-                for delta in answer.take(event.to_dict(warnings=False)):
-                    yield delta
-            if answer.complete:
-                finished = answer.finished()
-        except Exception as error:  # noqa: BLE001  the edge to foreign code: nothing else escapes
-            raise self._faults.translate(error) from None
-        finally:
-            await sdk.let_go(events)
-        if finished is None:
-            raise self._faults.ended(started=answer.started)
-        if not finished.message.content and finished.message.stop == "end":
-            raise self._faults.empty()
-        yield finished
-
-    async def close(self) -> None:
-        """Let go of connections."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
-
-    async def _connected(self) -> Any:
-        if self._client is None:
-            client = await asyncio.to_thread(self._open)
-            self._client = self._client or client  # two first requests at once share one
-        return self._client
+        super().__init__(key, base_url or ENDPOINT, timeout_seconds)
 
     def _open(self) -> Any:
-        """Make a client. Loads the SDK and reads certificates, so it runs in a thread."""
         module = sdk.load("anthropic")
-        client = module.AsyncAnthropic(
-            api_key=self._key,
-            base_url=self._base_url,
-            max_retries=0,
-            timeout=module.Timeout(self._timeout_seconds, connect=sdk.CONNECT_SECONDS),
-        )
+        client = module.AsyncAnthropic(**self._settings(module))
         _ = client.messages  # the greater part of the SDK is loaded by this
         return client
+
+    async def _ask(self, client: Any, request: Request) -> Any:
+        return await client.messages.create(**parameters(request), stream=True)
+
+    def _answer(self, request: Request) -> Answer:
+        return Answer(request.model)
 
 
 class Answer:

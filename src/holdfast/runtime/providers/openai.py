@@ -7,8 +7,7 @@ count tokens gets counts that are not ``known``.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
@@ -22,12 +21,11 @@ from holdfast.runtime.providers.contract import (
     TextDelta,
     ThinkingDelta,
 )
-from holdfast.runtime.providers.faults import Faults, address
 from holdfast.runtime.providers.openai_calls import Calls
 from holdfast.runtime.providers.openai_messages import parameters, quirks
+from holdfast.runtime.providers.vendor import VendorProvider
 
 ENDPOINT = "https://api.openai.com/v1"
-_NO_KEY = "none"  # the SDK insists on one; local servers do not look at it
 _STOPS = {
     "stop": "end",
     "tool_calls": "tool_calls",
@@ -37,7 +35,7 @@ _STOPS = {
 }
 
 
-class OpenAI:
+class OpenAI(VendorProvider):
     """A provider; see ``contract.Provider``.
 
     ``official`` says whether OpenAI's own rules hold, by default if the address is OpenAI's;
@@ -45,6 +43,7 @@ class OpenAI:
     """
 
     name = "openai"
+    _request_header = "x-request-id"
 
     def __init__(
         self,
@@ -55,44 +54,9 @@ class OpenAI:
         counts: bool = True,
         timeout_seconds: float = sdk.IDLE_SECONDS,
     ) -> None:
-        self._base_url = base_url or ENDPOINT
-        self.endpoint: str | None = address(self._base_url)
-        self._key = key or _NO_KEY
+        super().__init__(key, base_url or ENDPOINT, timeout_seconds)
         self._official = official
         self._counts = counts
-        self._timeout_seconds = timeout_seconds
-        self._faults = Faults(self.name, self._base_url, key or "")
-        self._client: Any = None
-
-    async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """Yield deltas, ``Finished`` last."""
-        answer = Answer(request.model)
-        finished: Finished | None = None
-        chunks: Any = None
-        try:
-            client = await self._connected()
-            chunks = await client.chat.completions.create(**self._parameters(request), stream=True)
-            answer.request = chunks.response.headers.get("x-request-id")
-            while chunk := await sdk.following(chunks, complete=answer.complete):
-                for delta in answer.take(chunk.to_dict(warnings=False)):
-                    yield delta
-            if answer.complete:
-                finished = answer.finished()
-        except Exception as error:  # noqa: BLE001  the edge to foreign code: nothing else escapes
-            raise self._faults.translate(error) from None
-        finally:
-            await sdk.let_go(chunks)
-        if finished is None:
-            raise self._faults.ended(started=answer.started)
-        if not finished.message.content and finished.message.stop == "end":
-            raise self._faults.empty()
-        yield finished
-
-    async def close(self) -> None:
-        """Let go of connections."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
 
     def _parameters(self, request: Request) -> dict[str, Any]:
         wants = quirks(
@@ -103,23 +67,17 @@ class OpenAI:
             given["stream_options"] = {"include_usage": True}
         return given
 
-    async def _connected(self) -> Any:
-        if self._client is None:
-            client = await asyncio.to_thread(self._open)
-            self._client = self._client or client  # two first requests at once share one
-        return self._client
-
     def _open(self) -> Any:
-        """Make a client. Loads the SDK and reads certificates, so it runs in a thread."""
         module = sdk.load("openai")
-        client = module.AsyncOpenAI(
-            api_key=self._key,
-            base_url=self._base_url,
-            max_retries=0,
-            timeout=module.Timeout(self._timeout_seconds, connect=sdk.CONNECT_SECONDS),
-        )
+        client = module.AsyncOpenAI(**self._settings(module))
         _ = client.chat.completions  # the greater part of the SDK is loaded by this
         return client
+
+    async def _ask(self, client: Any, request: Request) -> Any:
+        return await client.chat.completions.create(**self._parameters(request), stream=True)
+
+    def _answer(self, request: Request) -> Answer:
+        return Answer(request.model)
 
 
 class Answer:
