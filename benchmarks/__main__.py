@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import append, listing, load, resume, size, startup
+from benchmarks import append, listing, load, loop, resume, size, startup
 from benchmarks.harness import Bench, Progress, Result
 from benchmarks.report import file_system, machine_facts, table, write_json
 
@@ -26,6 +26,7 @@ BENCHMARKS: dict[str, Callable[[Bench], Iterator[Result]]] = {
     "list": listing.listing,
     "import": startup.startup,
     "size": size.size,
+    "loop": loop.loop,
 }
 _RESULTS = Path(__file__).with_name("results.json")
 _IN_MEMORY = {"tmpfs", "ramfs"}

@@ -12,11 +12,12 @@ import holdfast
 
 NAMES = """
     Approval BadStatus Checkpoint Compaction ConnectFailed Custom Damage DamagedJournal DiskFull
-    EmptyReply Entry Event File Follower FormatTooNew Head Hit Holder HoldfastError Image
-    ImportRejected Label LocalStore Message Meta Opaque Position Problem ProviderError Queued
-    Recovery Report Session SessionExists SessionLocked SessionNotFound SetAside State
-    StorageError Stream Summary Text Thinking Ticket TimedOut Tool ToolCall ToolResult Totals
-    Turn Usage UsageError WriteFailed __version__ assistant open_store system tool_result user
+    EmptyReply Entry Event File FileChange Follower FormatTooNew Head Hit Holder HoldfastError
+    Image ImportRejected KeyRefused Label LocalStore Message Meta Opaque Position Problem
+    ProviderError ProviderUnavailable Queued Recovery Report Session SessionExists SessionLocked
+    SessionNotFound SetAside State StorageError Stream Summary Text Thinking Ticket TimedOut
+    Tool ToolCall ToolResult Totals Turn Usage UsageError WriteFailed __version__ assistant
+    open_store system tool_result user
 """.split()  # noqa: SIM905  a list of names reads best as a list of names
 
 
@@ -70,6 +71,9 @@ SESSION = {
     "usage": "input output cost_usd= model= cache_read= cache_write= **extra",
     "update": "**meta",
     "event": "name data= complete=",
+    "keep": "data",
+    "blob": "name",
+    "branch": "",
     "checkpoint": "summary upto= keep_last= tokens=",
     "truncate": "keep_last",
     "replace": "messages",
@@ -80,6 +84,7 @@ SESSION = {
     "follow": "after= live= wait=",
     "export": "format=",
     "on_entry": "callback",
+    "on_live": "callback",
     "context": "",
     "close": "",
 }
@@ -156,6 +161,6 @@ def test_every_error_is_in_one_tree_and_says_how_to_exit():
         for name in NAMES
         if isinstance(member := getattr(holdfast, name), type) and issubclass(member, Exception)
     ]
-    assert len(errors) == 16
+    assert len(errors) == 18
     assert all(issubclass(error, holdfast.HoldfastError) for error in errors)
     assert all(isinstance(error.exit_code, int) and error.exit_code > 0 for error in errors)

@@ -146,13 +146,19 @@ def test_a_mistake_gets_one_sentence(holdfast_command, home, words, code, said):
 
 @pytest.mark.parametrize(
     "words",
-    [["bogus"], ["verify"], ["ls", "--bogus"], ["ls", "--limit", "x"], ["ls", "--limit", "-1"], []],
+    [["bogus"], ["verify"], ["ls", "--bogus"], ["ls", "--limit", "x"], ["ls", "--limit", "-1"]],
 )
-def test_wrong_usage_exits_2(holdfast_command, words):
+def test_wrong_usage_gets_one_sentence_and_exits_2(holdfast_command, words):
     done = holdfast_command(*words)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "Usage: holdfast" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("holdfast: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_nothing_at_all_gets_the_help_and_exits_2(holdfast_command):
+    done = holdfast_command()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Usage: holdfast")
 
 
 def test_a_home_that_cannot_be_read_gets_one_sentence(holdfast_command, home):

@@ -6,6 +6,7 @@ import shlex
 import click
 import pytest
 
+from holdfast.cli.ask import command as ask
 from holdfast.cli.main import cli
 from tests.docs.markdown import ROOT, blocks, documents
 
@@ -47,6 +48,8 @@ def _check_command(words, where):
         found = cli.get_command(click.Context(cli), words[0])
         assert found is not None, f"{where}: no command {words[0]}"
         command = found
+    elif words and words[0] not in ("-h", "--help", "--version"):
+        command = ask
     options = {name for each in command.params for name in each.opts} | {"-h", "--help"}
     used = {word.partition("=")[0] for word in words if word.startswith("-")}
     assert used <= options, f"{where}: {used - options} unknown"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,6 +21,7 @@ from holdfast.runtime.policy import (
     approval,
     arguments_sha256,
     parse,
+    parse_denial,
     words,
 )
 from holdfast.runtime.tools.workspace import Workspace
@@ -126,8 +128,8 @@ def test_nothing_but_plain_words_matches(workspace, command):
         ("bash(make test)", "make test", True),
         ("bash(make test)", "make  'test'", True),
         ("bash(make test)", "make test all", False),
-        ("bash(echo 'a b':*)", "echo 'a b' c", True),
-        ("bash(echo 'a b':*)", "echo a b", False),
+        ("bash(printf 'a b':*)", "printf 'a b' c", True),
+        ("bash(printf 'a b':*)", "printf a b", False),
         ("bash", "anything; at all", True),
         ("write", "git status", False),
     ],
@@ -270,12 +272,147 @@ def test_reads_outside_do(workspace):
     assert Policy().decide("foreign", "reads", {}, workspace) == Decision("ask")
 
 
+# What is denied
+
+
+def denied(rule: str, tool: str, arguments: dict[str, Any], workspace: Workspace) -> bool:
+    """Tell whether a rule denies a call that everything else allows."""
+    effect = "reads" if tool in {"read", "grep", "glob"} else "writes"
+    policy = Policy("allow-all", ["read", "write", "edit", "grep", "glob", "bash"], [rule])
+    decision = policy.decide(tool, effect, arguments, workspace)  # type: ignore[arg-type]
+    assert decision.decision in {"allow", "deny"}
+    assert decision.decision == "allow" or decision.rule == rule
+    return decision.decision == "deny"
+
+
+@pytest.mark.parametrize(
+    ("rule", "tool", "expected"),
+    [
+        ("bash", "bash", True),
+        ("Bash", "bash", True),
+        ("bash", "write", False),
+        ("write", "write", True),
+        ("write", "edit", True),
+        ("edit", "write", False),
+        ("read", "read", True),
+        ("read", "grep", True),
+        ("read", "glob", True),
+        ("server.tool", "server.tool", True),
+        ("server.tool", "server.other", False),
+    ],
+)
+def test_a_whole_tool_can_be_denied(workspace, rule, tool, expected):
+    arguments = {"command": "ls", "path": "src/a", "pattern": "x"}
+    assert denied(rule, tool, arguments, workspace) is expected
+
+
+@pytest.mark.parametrize(
+    ("rule", "tool", "path", "expected"),
+    [
+        ("read(.env)", "read", ".env", True),
+        ("read(.env)", "read", "src/.env", True),
+        ("read(.env)", "read", "src/.ENV", True),
+        ("read(.env)", "read", "src/.envrc", False),
+        ("read(.env)", "write", ".env", False),
+        ("write(.env)", "edit", ".env", True),
+        ("read(secrets)", "read", "secrets/a/b", True),
+        ("read(secrets/)", "read", "src/secrets/a", True),
+        ("read(secrets/**)", "read", "secrets/a", True),
+        ("read(secrets/**)", "glob", "secrets", True),
+        ("read(secrets/**)", "read", "src/secrets/a", False),
+        ("read(secrets/*.pem)", "read", "secrets/a.pem", True),
+        ("read(secrets/*.pem)", "read", "secrets/a.txt", False),
+        ("read(secrets)", "read", "src/../secrets/a", True),
+        ("read(secrets)", "read", "src/to-secrets/a", True),
+        ("read(src/to-secrets)", "read", "src/to-secrets/a", False),
+        ("read(/secrets)", "read", "secrets/a", True),
+        ("read(**)", "read", "anything", True),
+        ("write(.git)", "write", ".git/hooks/x", True),
+        ("write(**)", "write", ".git/hooks/x", True),
+        ("read(..x)", "read", "..x/a", True),
+        ("read(a)", "read", "\0", False),
+        ("read(/a)", "read", "\0", False),
+        ("read(a)", "read", 7, False),
+    ],
+)
+def test_denied_files_mean_the_real_path_and_what_is_below(workspace, rule, tool, path, expected):
+    root = Path(workspace.root)
+    (root / "secrets" / "a").mkdir(parents=True)
+    (root / "src" / "to-secrets").symlink_to("../secrets")
+    assert denied(rule, tool, {"path": path}, workspace) is expected
+
+
+def test_denied_absolute_paths(workspace, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    beside = tmp_path / "beside"
+    (beside / "keys").mkdir(parents=True)
+    both = Workspace(tmp_path / "workspace", [beside])
+    inside, key = {"path": "src/a"}, {"path": str(beside / "keys" / "a")}
+    assert denied(f"read({tmp_path}/workspace/src/**)", "read", inside, both)
+    assert denied(f"read({beside}/keys/**)", "read", key, both)
+    assert denied("read(~/beside/**)", "read", key, both)
+    assert denied("read(keys)", "read", key, both)
+    # Folders above the workspace have names too, which a relative pattern does not mean.
+    assert not denied(f"read({tmp_path.name})", "read", inside, both)
+    assert not denied(f"read({str(tmp_path)[1:]}/**)", "read", inside, both)
+    # What tools cannot reach is not even asked about.
+    outside = {"path": "/etc/passwd"}
+    assert Policy(deny=["read(/etc/**)"]).decide("read", "reads", outside, both) == Decision(
+        "deny", "read(/etc/**)"
+    )
+    assert Policy(deny=["read(/opt/**)"]).decide("read", "reads", outside, both) == Decision("ask")
+
+
+def test_a_search_that_would_look_into_a_denied_file_is_denied(workspace):
+    root = Path(workspace.root)
+    (root / "src" / "a.py").write_text("x")
+    search = {"pattern": "x"}
+    assert not denied("read(*.pem)", "grep", search, workspace)
+    (root / "deep" / "er").mkdir(parents=True)
+    (root / "deep" / "er" / "key.pem").write_text("secret")
+    assert denied("read(*.pem)", "grep", search, workspace)
+    assert denied("read(*.pem)", "grep", search | {"path": "deep"}, workspace)
+    assert denied("grep(*.pem)", "grep", search | {"glob": "*.pem"}, workspace)
+    assert denied("read(*.pem)", "grep", search | {"path": "deep/er/key.pem"}, workspace)
+    # Not where the search does not come.
+    assert not denied("read(*.pem)", "grep", search | {"path": "src"}, workspace)
+    assert not denied("read(*.pem)", "grep", search | {"glob": "*.py"}, workspace)
+    # Names may be listed, unless the rule is about just that.
+    assert not denied("read(*.pem)", "glob", {"pattern": "**"}, workspace)
+    assert denied("glob(*.pem)", "glob", {"pattern": "**"}, workspace)
+    assert not denied("glob(*.pem)", "glob", {"pattern": "*.py"}, workspace)
+    assert denied("glob(*.pem)", "glob", {"pattern": f"{root}/deep/**"}, workspace)
+    # What .gitignore names is not searched.
+    (root / ".gitignore").write_text("*.pem\n")
+    assert not denied("read(*.pem)", "grep", search, workspace)
+
+
+@pytest.mark.parametrize("text", ["bash(rm:*)", "bash(rm -rf /)", "Bash(a; b)", "bash()"])
+def test_single_commands_cannot_be_denied(text):
+    with pytest.raises(UsageError, match="written in many ways: deny bash as a whole"):
+        Policy(deny=[text])
+
+
+@pytest.mark.parametrize("text", ["", "read()", "other(x)", "(x)"])
+def test_what_is_no_rule_cannot_deny(text):
+    with pytest.raises(UsageError):
+        parse_denial(text)
+
+
+@pytest.mark.parametrize("mode", ["ask", "allow-all", "deny"])
+def test_a_denial_wins_over_rules_modes_and_free_reads(workspace, mode):
+    policy = Policy(mode, ["bash", "bash(ls:*)"], ["bash", "read(a)"])
+    assert bash(policy, "ls", workspace) == Decision("deny", "bash")
+    assert policy.decide("read", "reads", {"path": "a"}, workspace) == Decision("deny", "read(a)")
+    assert policy.decide("read", "reads", {"path": "b"}, workspace) == Decision("allow", INSIDE)
+
+
 # Modes
 
 
 def test_modes(workspace):
-    assert bash(Policy(), "ls", workspace) == Decision("ask")
-    assert bash(Policy("deny"), "ls", workspace) == Decision("deny", "deny")
+    assert bash(Policy(), "make", workspace) == Decision("ask")
+    assert bash(Policy("deny"), "make", workspace) == Decision("deny", "deny")
     assert bash(Policy("allow-all"), "ls; rm x", workspace) == Decision("allow", "allow-all")
     assert bash(Policy("deny", ["bash(ls:*)"]), "ls", workspace) == Decision("allow", "bash(ls:*)")
     foreign = Policy(allow=["server.tool-1"])

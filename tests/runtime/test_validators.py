@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,8 @@ from tests.runtime.validators import anthropic_complaints, openai_complaints
 
 CALL = {"type": "tool_use", "id": "a", "name": "look", "input": {}}
 RESULT = {"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "x"}]}
+SERVER_CALL = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+SERVER_RESULT = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
 THOUGHT = {"type": "thinking", "thinking": "", "signature": "s"}
 TEXT = {"type": "text", "text": "q"}
 
@@ -18,7 +21,7 @@ def image(**source):
     return {"type": "image", "source": source}
 
 
-ANTHROPIC = {
+ANTHROPIC: dict[str, Any] = {
     "model": "m",
     "max_tokens": 2000,
     "system": [TEXT],
@@ -62,6 +65,30 @@ def test_a_right_request_to_anthropic():
     assert anthropic_complaints(ANTHROPIC) == []
 
 
+def test_later_rounds_of_an_answer_that_began_with_thinking_need_none():
+    later = {"role": "assistant", "content": [{**CALL, "id": "c"}]}
+    results = {"role": "user", "content": [{**RESULT, "tool_use_id": "c"}]}
+    quiet = {"role": "user", "content": ANTHROPIC["messages"][2]["content"][:2]}
+    messages = [*ANTHROPIC["messages"][:2], quiet, later, results]
+    assert anthropic_complaints(ANTHROPIC | {"messages": messages}) == []
+    messages[2] = ANTHROPIC["messages"][2]
+    complaint = anthropic_complaints(ANTHROPIC | {"messages": messages})
+    assert complaint == [
+        "thinking is on, and the calls that are answered do not begin with thinking"
+    ]
+
+
+def test_a_call_at_the_provider_may_be_answered_in_a_later_message():
+    messages = [
+        {"role": "user", "content": [TEXT]},
+        {"role": "assistant", "content": [THOUGHT, SERVER_CALL, CALL]},
+        {"role": "user", "content": [RESULT]},
+        {"role": "assistant", "content": [SERVER_RESULT, TEXT]},
+        {"role": "user", "content": [TEXT]},
+    ]
+    assert anthropic_complaints(ANTHROPIC | {"messages": messages}) == []
+
+
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
@@ -76,6 +103,12 @@ def test_a_right_request_to_anthropic():
         ("tools.0.input_schema", {}, "schema"),
         ("thinking.budget_tokens", 2000, "budget"),
         ("messages.1.content.0", None, "do not begin with thinking"),
+        ("thinking", None, "thinking is off"),
+        ("messages.1.content.+", SERVER_CALL, "without its result"),
+        ("messages.1.content.+", SERVER_RESULT, "without its call"),
+        ("messages.0.content.+", SERVER_CALL, "server_tool_use in a message of the user"),
+        ("messages.2.content.0.content", [CALL], "in a tool result"),
+        ("messages.2.content.0", {**RESULT, "is_error": True, "content": []}, "not text alone"),
         ("messages.0", None, "take turns"),
         ("messages.0.content", [], "without content"),
         ("messages.1.content.2.id", "a", "not unique"),
@@ -148,6 +181,9 @@ def test_a_right_request_to_openai():
         ("messages.1.tool_calls", [], "ids of their own"),
         ("messages.1.tool_calls.0.id", "", "ids of their own"),
         ("messages.1.tool_calls.1.id", "a", "ids of their own"),
+        ("messages.1.tool_calls.1.id", "a" * 41, "too long"),
+        ("messages.1.content", None, "without content and calls"),
+        ("messages", [{"role": "assistant", "content": "hi"}], "nothing from the user"),
         ("messages.1.tool_calls.1.function.name", "", "name is not allowed"),
         ("messages.1.tool_calls.1.function.arguments", "[]", "no object"),
         ("messages.1.tool_calls.1.function.arguments", "{", "no JSON"),

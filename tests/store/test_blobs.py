@@ -24,7 +24,7 @@ from holdfast import (
 )
 from holdfast.model.entry import Checkpoint
 from holdfast.model.message import BlobRef, UnknownPart
-from holdfast.store.blobs import references
+from holdfast.store.blobs import blobs_of, references
 
 LARGE = 300 * 1024
 TEXT = "large text ☃ " * (LARGE // 12)
@@ -288,3 +288,65 @@ def test_an_altered_reference_stays_one(store, old, new):
     (message,) = store.open(session.id, "read").messages
     assert message.text == "before"
     assert isinstance(message.content[1].blob, BlobRef)
+
+
+def kept_by(session, data):
+    """Append a result that changed a file; return the name of the blob."""
+    name = session.keep(data)
+    change = holdfast.FileChange(path="a", before=None, after=name)
+    result = ToolResult(call_id="c", content=[], outcome="completed", changes=[change], kept=[name])
+    session.append(holdfast.Message(role="tool", content=[result]))
+    return name
+
+
+def test_what_is_kept_comes_back(store):
+    with store.create() as session:
+        session.append(user("a"))
+        name = session.keep(b"what a file was")
+        assert name == sha256(b"what a file was").hexdigest()
+        assert session.keep(b"what a file was") == name
+        assert session.blob(name) == b"what a file was"
+        assert session.blob("0" * 64) is None
+        (session.path / "blobs" / name).write_bytes(b"something else")
+        assert session.blob(name) is None
+    assert session.blob("../journal.jsonl") is None
+
+
+def test_a_session_without_entries_keeps_nothing(store):
+    with store.create() as session:
+        with pytest.raises(holdfast.UsageError, match="append something first"):
+            session.keep(b"x")
+        assert not session.path.exists()
+
+
+def test_no_room_to_keep_anything_is_said(fragile, files):
+    with fragile.create() as session:
+        session.append(user("a"))
+        files.fail("open_append", errno.ENOSPC)
+        with pytest.raises(holdfast.DiskFull):
+            session.keep(b"x")
+        files.fail("open_append", errno.EIO)
+        with pytest.raises(holdfast.StorageError):
+            session.keep(b"x")
+        session.append(user("b"))
+
+
+def test_a_result_names_what_it_changed_and_kept(store):
+    with store.create() as session:
+        session.append(user("a"))
+        name = kept_by(session, b"old")
+    with store.open(session.id) as again:
+        (result,) = again.messages[-1].content
+        assert isinstance(result, ToolResult)
+        assert result.changes == [holdfast.FileChange(path="a", before=None, after=name)]
+        assert blobs_of(again.messages[-1]) == {name}
+        assert blobs_of(Checkpoint([again.messages[-1]], 0)) == {name}
+
+
+def test_a_fork_takes_what_results_keep_along(store):
+    with store.create() as session:
+        session.append(user("a"))
+        name = kept_by(session, b"old")
+        fork = session.fork()
+        assert fork.blob(name) == b"old"
+        fork.close()

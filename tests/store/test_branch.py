@@ -115,3 +115,18 @@ def test_a_rewind_across_many_blocks(store, monkeypatch):
     session.close()
     with store.open(session.id) as again:
         assert texts(again.messages) == ["early", "late"]
+
+
+def test_the_branch_is_given_from_the_head_back(store):
+    session = store.create()
+    assert list(session.branch()) == []
+    first = session.append(holdfast.user("a"))
+    session.append([holdfast.Turn("started"), holdfast.assistant("b")])
+    session.rewind(first)
+    session.usage(input=1, output=1)
+    last = session.append(holdfast.user("c"))
+    assert [entry.seq for entry in session.branch()] == [last.seq, first.seq]
+    session.close()
+    assert [entry.seq for entry in session.branch()] == [last.seq, first.seq]
+    with store.open(session.id, mode="read") as reader:
+        assert [entry.seq for entry in reader.branch()] == [last.seq, first.seq]

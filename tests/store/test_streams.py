@@ -304,3 +304,60 @@ def test_many_threads_stream_at_once(store, eventually):
         "".join(f"{name}:{number} " for number in range(30)) for name in range(6)
     ]
     eventually(lambda: live_size(session) == 0)
+
+
+def test_what_goes_along_with_a_stream_is_in_its_batch(store):
+    with store.create() as session:
+        asked = session.append(user("a"))
+        live = session.stream(model="m")
+        live.write("hi")
+        live.finish(along=[holdfast.Usage(3, 4, 0.5, model="m")])
+        entries = list(session.follow(after=asked, wait=False))
+        assert [(entry.type, entry.batch) for entry in entries] == [
+            ("message", (0, 2)),
+            ("usage", (1, 2)),
+        ]
+        assert session.totals.cost_usd == 0.5
+        assert live_size(session) == 0
+
+
+def test_listeners_are_told_of_live_text_once_it_is_in_the_file(store, eventually, caplog):
+    heard: list[str] = []
+
+    def listen(event):
+        assert event.text in live_text(session)
+        heard.append(event.text)
+
+    def fail(event):
+        raise RuntimeError("broken")
+
+    with store.create() as session:
+        session.append(user("a"))
+        stop_failing = session.on_live(fail)
+        stop = session.on_live(listen)
+        live = session.stream()
+        live.write("one ")
+        live.write("two")
+        eventually(lambda: "".join(heard) == "one two")
+        assert "A listener failed on live text" in caplog.text
+        stop_failing()
+        stop()
+        stop()
+        live.write(" three")
+        eventually(lambda: live_text(session) == "one two three")
+        live.finish()
+    assert "".join(heard) == "one two"
+
+
+def test_what_a_rewrite_puts_into_the_live_file_is_told_too(store, eventually, monkeypatch):
+    heard: list[str] = []
+    with store.create() as session:
+        session.append(user("a"))
+        session.on_live(lambda event: heard.append(event.text))
+        live = session.stream()
+        live.write("one ")
+        eventually(lambda: heard == ["one "])
+        live.write("two")
+        session.compact()
+        assert "".join(heard) == "one two"
+        live.finish()

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
 import click
 
 from holdfast.errors import HoldfastError
+from holdfast.journal.files import Files
 from holdfast.version import __version__
 
 _VERBS = {
+    "config": "Show the settings that count here, and who would answer.",
+    "login": "Keep a provider's key.",
     "ls": "List sessions, last updated first.",
+    "rewind": "Take prompts back, with the files that were changed since.",
+    "trust": "Accept what a project's configuration asks for.",
     "verify": "Read a whole session and report every problem.",
 }
 
 
+_ASK = "ask"
 _READER_GONE = 141  # as the shell tells it: 128 + SIGPIPE
 
 
@@ -30,11 +38,28 @@ class _Verbs(click.Group):
             sys.stdout = None  # nothing is left to be flushed at exit
             ctx.exit(_READER_GONE)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take anything that is no verb for a prompt and its options."""
+        if args and args[0] not in {*_VERBS, "-h", "--help", "--version"}:
+            args = [_ASK, *_with_prompt(args)]
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show the options of a prompt as well: they stand behind ``holdfast`` alone."""
+        ask = self.get_command(ctx, _ASK)
+        assert ask is not None
+        own = [*ask.params, *self.get_params(ctx)]
+        own = [parameter for parameter in own if isinstance(parameter, click.Option)]
+        records = filter(None, (parameter.get_help_record(ctx) for parameter in own))
+        with formatter.section("Options"):
+            formatter.write_dl(list(records))
+        self.format_commands(ctx, formatter)
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
         return list(_VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's signature
-        if cmd_name not in _VERBS:
+        if cmd_name not in (*_VERBS, _ASK):
             return None
         command: click.Command = import_module(f"holdfast.cli.{cmd_name}").command
         return command
@@ -42,6 +67,17 @@ class _Verbs(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's signature
         with formatter.section("Commands"):
             formatter.write_dl(list(_VERBS.items()))
+
+
+def _with_prompt(args: list[str]) -> list[str]:
+    """Return the arguments with a prompt that begins with a dash put where it is no option."""
+    for place, word in enumerate(args[:-1]):
+        following = args[place + 1]
+        if word == "--":
+            break
+        if word in ("-p", "--print") and following[:1] == "-" and len(following.split()) > 1:
+            return [*args[:place], *args[place + 2 :], word, "--", following]
+    return args
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
@@ -52,13 +88,34 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; a mistake gets one sentence and an exit code, never a traceback."""
+    _fill_closed_places()
     try:
         sys.exit(cli.main(prog_name="holdfast", standalone_mode=False))
+    except click.exceptions.NoArgsIsHelpError as error:
+        _say(error.format_message())
+        sys.exit(2)
     except click.ClickException as error:
-        error.show()
+        _say(f"holdfast: {error.format_message()}")
         sys.exit(2)
     except click.Abort:
         sys.exit(130)
     except HoldfastError as error:
-        click.echo(f"holdfast: {error}", err=True)
+        _say(f"holdfast: {error}")
         sys.exit(error.exit_code)
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):  # the exit code says it too
+        click.echo(text, err=True)
+
+
+def _fill_closed_places() -> None:
+    """Take the places of standard streams that are closed, so that no file of ours gets them.
+
+    Whatever the interpreter or a library prints there would go into that file.
+    """
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        files = Files()
+        while (descriptor := files.open_read(os.devnull)) <= 2:
+            pass
+        files.close(descriptor)

@@ -320,7 +320,7 @@ def plain(value: Any) -> Any:
         fields = {
             field.encode_name: plain(item)
             for field in msgspec.structs.fields(value)
-            if (item := getattr(value, field.name)) != field.default or field.required
+            if (item := getattr(value, field.name)) != _default(field) or field.required
         }
         fields.pop(EXTRA_NAME, None)
         if isinstance(value, Part):
@@ -331,6 +331,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     return value
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    """Return the value of a field that is not written out."""
+    made = field.default_factory
+    return field.default if made is msgspec.NODEFAULT else cast("Callable[[], Any]", made)()
 
 
 def _faithful(value: Any, where: str) -> Any:

@@ -94,15 +94,31 @@ class ToolCall(Part, tag="tool_call", frozen=True):
     partial: str | None = None
 
 
+class FileChange(Value, frozen=True):
+    """A file that a tool changed: the blobs of what it was (``None``: not there) and became.
+
+    ``path`` is relative to the workspace, so that it holds when the folder moves; absolute for a
+    file in a folder that is allowed beside it. A blob's name is the SHA-256 of its bytes.
+    """
+
+    path: str
+    before: str | None
+    after: str
+
+
 class ToolResult(Part, tag="tool_result", frozen=True):
     """What a tool call came to.
 
-    ``outcome`` is one of completed, failed, cancelled, denied, never_ran, unknown.
+    ``outcome`` is one of completed, failed, cancelled, denied, never_ran, unknown. ``changes`` are
+    the files that it changed; ``kept`` names all blobs that belong to the result: those of the
+    changes, and output that was too long to be shown.
     """
 
     call_id: str
     content: list[AnyPart]
     outcome: str
+    changes: list[FileChange] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
 
 
 class Opaque(Part, tag="opaque", frozen=True):

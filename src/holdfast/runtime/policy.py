@@ -1,8 +1,9 @@
 """Who may do what without being asked: the rules, and the decision about one call.
 
-What needs no approval: tools that only read, inside the workspace and the folders that are allowed.
-For everything else the rules are asked, then the mode: ``ask``, ``allow-all``, or ``deny`` (what
-would be asked is refused, for runs that nobody watches).
+What needs no approval: tools that only read, inside the workspace and the folders that are allowed,
+and the few commands that do the same (``harmless``). For everything else the rules are asked, then
+the mode: ``ask``, ``allow-all``, or ``deny`` (what would be asked is refused, for runs that nobody
+watches). A rule that denies wins over all of it.
 
 A rule names a tool, and what of it is allowed:
 
@@ -24,14 +25,24 @@ nothing but words: letters, digits, ``_@%+=:,./-``, and quoted text without ``$`
 backslash or ``!``. Anything else could make it a different command (``;``, ``&``, ``|``, newlines,
 redirections, substitutions, assignments, globs, comments), so it matches no rule with parentheses
 and is asked about. A rule by prefix trusts every option and argument that may follow.
+
+A rule that denies has the same form and errs to the other side. ``read(secrets)`` denies whatever
+is called so, and all that is in it, at any depth, in capitals too, and in every folder that may be
+used; absolute paths and ``~/`` count; a search is denied if it would look into a file that is.
+There is no such rule for commands: the same one can be written in too many ways. Nor does a rule
+for files hold for commands: they can open what they like, so deny bash as a whole, or leave it to
+be asked about.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
+from pathlib import Path
+from threading import Event
 from typing import Any, Literal
 
 import msgspec
@@ -39,15 +50,20 @@ from msgspec import Struct
 
 from holdfast.errors import UsageError
 from holdfast.model.entry import Approval
+from holdfast.runtime.harmless import looked_at
 from holdfast.runtime.tools.answers import Refusal
 from holdfast.runtime.tools.contract import Effect
+from holdfast.runtime.tools.ignore import Walk
 from holdfast.runtime.tools.patterns import path_expression
-from holdfast.runtime.tools.workspace import Workspace
+from holdfast.runtime.tools.workspace import Place, Workspace
 
 Mode = Literal["ask", "allow-all", "deny"]
 
 INSIDE = "reads inside the workspace"
 """What ``Decision.rule`` says of a read that needs no rule."""
+
+ONLY_LOOKS = "a command that only looks"
+"""What ``Decision.rule`` says of a command that does what the reading tools do."""
 
 _RULE = re.compile(r"([A-Za-z0-9_.-]+)(?:\((.*)\))?", re.DOTALL)
 # Quotes may stand anywhere in a word. Nothing outside ASCII without quotes: what counts as blank
@@ -59,6 +75,7 @@ _PIECE = re.compile(
 _PREFIX = ":*"
 _COVERS = {"write": ("write", "edit"), "read": ("read", "grep", "glob")}
 _PATH_TOOLS = frozenset({"read", "write", "edit", "grep", "glob"})
+_SEARCHES = {"grep": "glob", "glob": "pattern"}  # with the argument that says which files
 
 
 def words(command: str) -> list[str] | None:
@@ -90,6 +107,7 @@ class Rule(Struct, frozen=True):
     path: re.Pattern[str] | None = None
     command: tuple[str, ...] = ()
     prefix: bool = False
+    absolute: bool = False
 
     @property
     def whole_tool(self) -> bool:
@@ -114,6 +132,10 @@ class Rule(Struct, frozen=True):
             return False
         # Some file systems do not tell capitals from small letters.
         return ".git" not in path.casefold().split("/") or ".git" in self.text
+
+    def denies_path(self, path: str) -> bool:
+        """Tell whether it denies a path; an absolute one counts for ``absolute`` rules only."""
+        return self.path is not None and any(map(self.path.fullmatch, _with_folders(path)))
 
 
 def parse(text: str) -> Rule:
@@ -142,6 +164,40 @@ def parse(text: str) -> Rule:
     raise UsageError(f"{text!r} is not a rule: {tool} takes no parentheses like these.")
 
 
+def parse_denial(text: str) -> Rule:
+    """Return a rule that denies, from its text.
+
+    Raises:
+        UsageError: it is no rule, or one for commands.
+    """
+    found = _RULE.fullmatch(text.strip())
+    if found is not None and found[1].lower() == "bash" and found[2] is not None:
+        raise UsageError(
+            f"{text!r} cannot be denied, because a command can be written in many ways: deny bash "
+            "as a whole, or leave it to be asked about."
+        )
+    rule = parse(text)
+    if rule.path is None:
+        known = rule.tool.lower() in {*_PATH_TOOLS, "bash"}
+        return Rule(text, rule.tool.lower() if known else rule.tool)
+    inside = rule.text.strip()[len(rule.tool) + 1 : -1].strip()
+    if inside.startswith("~/"):
+        inside = os.path.realpath(Path.home()) + inside[1:]
+    # With a slash at its end, a name without another one still fits at any depth.
+    expression = path_expression(inside.rstrip("/") or "**")
+    path = re.compile(expression.pattern, re.DOTALL | re.IGNORECASE)
+    return Rule(text, rule.tool, path=path, absolute=inside.startswith("/"))
+
+
+def _with_folders(path: str) -> Iterator[str]:
+    """Yield a path and the folders it is in, each as a file and as a folder would be named."""
+    parts = [part for part in path.split("/") if part]
+    for count in range(1, len(parts) + 1):
+        name = "/".join(parts[:count])
+        yield name
+        yield f"{name}/"
+
+
 class Decision(Struct, frozen=True):
     """What is to be done with a call, and the rule or mode that says so (``None``: a person)."""
 
@@ -152,23 +208,38 @@ class Decision(Struct, frozen=True):
 class Policy:
     """The rules of one run."""
 
-    def __init__(self, mode: Mode = "ask", allow: Iterable[str] = ()) -> None:
+    def __init__(
+        self, mode: Mode = "ask", allow: Iterable[str] = (), deny: Iterable[str] = ()
+    ) -> None:
         self.mode = mode
         self.rules = tuple(parse(text) for text in allow)
+        self.denials = tuple(parse_denial(text) for text in deny)
 
     def decide(
         self, tool: str, effect: Effect, arguments: dict[str, Any], workspace: Workspace
     ) -> Decision:
         """Decide about one call. Resolves paths on the disk, so it blocks: call it in a thread."""
+        for rule in self.denials:
+            if rule.covers(tool) and (rule.whole_tool or _denied(rule, tool, arguments, workspace)):
+                return Decision("deny", rule.text)
         path = _path(arguments, workspace) if tool in _PATH_TOOLS else None
         if effect == "reads" and path is not None:
             return Decision("allow", INSIDE)
         for rule in self.rules:
             if rule.covers(tool) and _matches(rule, path, arguments):
                 return Decision("allow", rule.text)
+        if tool == "bash" and self._only_looks(arguments, workspace):
+            return Decision("allow", ONLY_LOOKS)
         if self.mode == "allow-all":
             return Decision("allow", self.mode)
         return Decision("deny", self.mode) if self.mode == "deny" else Decision("ask")
+
+    def _only_looks(self, arguments: dict[str, Any], workspace: Workspace) -> bool:
+        command = arguments.get("command")
+        paths = looked_at(words(command) if isinstance(command, str) else None, workspace)
+        return paths is not None and all(
+            self.decide("read", "reads", {"path": path}, workspace).rule == INSIDE for path in paths
+        )
 
 
 def _path(arguments: dict[str, Any], workspace: Workspace) -> str | None:
@@ -178,6 +249,34 @@ def _path(arguments: dict[str, Any], workspace: Workspace) -> str | None:
         return workspace.locate(name).shown if isinstance(name, str) else None
     except Refusal:
         return None
+
+
+def _denied(rule: Rule, tool: str, arguments: dict[str, Any], workspace: Workspace) -> bool:
+    """Tell whether a call touches what a rule for files denies."""
+    name = arguments.get("path", ".")
+    if not isinstance(name, str):
+        return False  # no tool takes it
+    try:
+        place = workspace.locate(name)
+    except Refusal:
+        # Out of reach for the tools as well, but what is denied is not even asked about.
+        return rule.absolute and "\0" not in name and rule.denies_path(os.path.realpath(name))
+    if _denies(rule, place):
+        return True
+    if tool not in _SEARCHES or tool not in {rule.tool, "grep"}:
+        return False  # a list of names tells less than what is in the files
+    wanted = arguments.get(_SEARCHES[tool])
+    pattern = wanted if isinstance(wanted, str) else "**"
+    fits = path_expression(pattern.removeprefix(f"{place.path}/"))
+    return any(
+        fits.fullmatch("/".join(found.parts[len(place.parts) :])) and _denies(rule, found)
+        for found in Walk(workspace, place, Event())
+    )
+
+
+def _denies(rule: Rule, place: Place) -> bool:
+    below = "/".join(place.parts)
+    return rule.denies_path(below) or (rule.absolute and rule.denies_path(place.path))
 
 
 def _matches(rule: Rule, path: str | None, arguments: dict[str, Any]) -> bool:

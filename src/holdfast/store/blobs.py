@@ -70,18 +70,22 @@ class Blobs:
         Raises:
             StorageError: this process cannot open it now, for want of descriptors or memory.
         """
-        if ref.sha256 in self._unwritten:
-            return self._unwritten[ref.sha256]
+        return self.read_named(ref.sha256)
+
+    def read_named(self, name: str) -> bytes | None:
+        """Return a blob's bytes; see ``read``."""
+        if name in self._unwritten:
+            return self._unwritten[name]
         try:
-            data = self._files.read_whole(self.folder / ref.sha256)
+            data = self._files.read_whole(self.folder / name)
         except ValueError:  # a name with a NUL in it
             return None
         except OSError as error:
             if error.errno not in PASSING:
                 return None
             # It is there; a preview in its place would be taken for all there is.
-            raise StorageError(f"{self.folder / ref.sha256} cannot be read: {error}.") from error
-        return data if sha256(data).hexdigest() == ref.sha256 else None
+            raise StorageError(f"{self.folder / name} cannot be read: {error}.") from error
+        return data if sha256(data).hexdigest() == name else None
 
 
 def take_out(body: Any) -> tuple[Any, list[bytes]]:
@@ -144,12 +148,26 @@ def put_back(body: Message, blobs: Blobs) -> Message:
 
 
 def references(body: Any) -> list[BlobRef]:
-    """Return the blobs that a body names."""
+    """Return the blobs that stand for payloads of a body."""
     if isinstance(body, Checkpoint):
         return [ref for message in body.summary for ref in references(message)]
     if isinstance(body, Message | Queued | ToolResult):
         return [ref for part in body.content for ref in references(part)]
     return [body.blob] if isinstance(body, Part) and body.blob is not None else []
+
+
+def blobs_of(body: Any) -> set[str]:
+    """Return the names of all blobs that belong to a body, those that its results keep too."""
+    messages = body.summary if isinstance(body, Checkpoint) else [body]
+    kept = {
+        name
+        for message in messages
+        if isinstance(message, Message)
+        for part in message.content
+        if isinstance(part, ToolResult)
+        for name in part.kept
+    }
+    return kept | {ref.sha256 for ref in references(body)}
 
 
 def _with_parts(body: Any, change: Any) -> Any:

@@ -35,7 +35,7 @@ from holdfast.model.ids import (
     new_uid,
 )
 from holdfast.model.state import State
-from holdfast.store.blobs import BLOBS_NAME, references
+from holdfast.store.blobs import BLOBS_NAME, blobs_of
 from holdfast.store.branch import walk
 from holdfast.store.contract import DAMAGED, Recovery, Report, Summary, stamp
 from holdfast.store.home import Home, discard_folder
@@ -258,7 +258,7 @@ class LocalStore:
             lambda state: msgspec.structs.replace(state, head=head, labels=labels),
         )
         blobs = journal.folder / BLOBS_NAME
-        names = {ref.sha256 for entry in branch for ref in references(entry.body)}
+        names = {name for entry in branch for name in blobs_of(entry.body)}
         # A name that is no hash comes from somebody else and could lead anywhere.
         links = [blobs / name for name in sorted(names) if _SHA256.fullmatch(name)]
         with os_errors(f"{source.id} cannot be forked", self._home.root):

@@ -367,8 +367,8 @@ class Recorder:
         """Begin a stream."""
         return self.streams.begin(first)
 
-    def _finish_stream(self, message: Message) -> Ticket:
-        ticket = self._accept([message], None, finishes_stream=True)
+    def _finish_stream(self, items: Sequence[Body]) -> Ticket:
+        ticket = self._accept(items, None, finishes_stream=True)
         self._wake()
         return ticket
 
@@ -390,7 +390,7 @@ class Recorder:
             return
         self.streams.adopt({message.stream or "" for message in messages})
         for message in messages:
-            self._finish_stream(message)
+            self._finish_stream([message])
         try:
             with suppress(DiskFull):  # they stay queued; the live file still has them
                 self.flush()
@@ -479,7 +479,7 @@ class Recorder:
             self.state = fold(entries, self.state)
         for ticket in tickets:
             if ticket.finishes_stream:
-                message = ticket.entries[-1].body
+                message = ticket.entries[0].body  # others may go along with it
                 assert isinstance(message, Message)
                 self._finished.append(message.stream or "")
 
@@ -493,6 +493,17 @@ class Recorder:
         def stop() -> None:
             with self.mutex, suppress(ValueError):
                 self._listeners.remove(callback)
+
+        return stop
+
+    def listen_live(self, callback: Callable[[Event], None]) -> Callable[[], None]:
+        """Call ``callback`` for streamed text from now on; return a function that ends it."""
+        with self.streams.lock:
+            self.streams.listeners.append(callback)
+
+        def stop() -> None:
+            with self.streams.lock, suppress(ValueError):
+                self.streams.listeners.remove(callback)
 
         return stop
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.errors import DiskFull, FormatTooNew, StorageError, UsageError
-from holdfast.journal.files import NO_ROOM
+from holdfast.journal.files import NO_ROOM, PASSING
 from holdfast.journal.numbering import Cursor
 from holdfast.journal.reader import Journal
 from holdfast.model.codec import dumps, encode_body, plain
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from holdfast.journal.reader import Damage
     from holdfast.journal.ticket import Ticket
     from holdfast.model.entry import Entry
+    from holdfast.model.event import Event
     from holdfast.model.state import State, Totals
     from holdfast.store.home import Home
     from holdfast.store.recorder import Recorder
@@ -156,6 +157,28 @@ class Session:
                 return None
         return recorder.append([Meta(meta)])
 
+    def keep(self, data: bytes) -> str:
+        """Store bytes in the session's folder, durably, and return the name of the blob.
+
+        Garbage collection keeps what an entry names: a tool's result does so in ``kept``.
+
+        Raises:
+            DiskFull: there is no room.
+            StorageError: the session has no entry yet, or the blob could not be written.
+        """
+        if self._writable().place is None:
+            raise UsageError("A session without entries keeps nothing: append something first.")
+        try:
+            return Blobs(self._home.files, self.path).write(data)
+        except OSError as error:
+            if error.errno in PASSING:
+                raise DiskFull(self.path, ()) from error
+            raise StorageError(f"{self.path} cannot be written: {error}.") from error
+
+    def blob(self, name: str) -> bytes | None:
+        """Return the bytes that ``keep`` stored, ``None`` if they are missing or altered."""
+        return Blobs(self._home.files, self.path).read_named(name)
+
     def event(self, name: str, data: Any = None, *, complete: bool | None = None) -> Position:
         """Record opaque data of a viewer, extension or framework."""
         return self.append(Custom(name, data, complete))
@@ -167,6 +190,14 @@ class Session:
         Returns a function that ends it.
         """
         return self._writable().listen(callback)
+
+    def on_live(self, callback: Callable[[Event], None]) -> Callable[[], None]:
+        """Call ``callback`` with each piece of streamed text once it is in the live file, in order.
+
+        Contract: returns at once and calls nothing of this session, whose streams wait for it.
+        What it raises is logged. Returns a function that ends it.
+        """
+        return self._writable().listen_live(callback)
 
     # History
 
@@ -318,6 +349,16 @@ class Session:
     def context(self) -> list[Message]:
         """Return what a provider gets: the summary, then the messages that it does not cover."""
         return self._restored(self._branch(whole=False).context)
+
+    def branch(self) -> Iterator[Entry]:
+        """Yield the entries of the current branch from the head back to the root.
+
+        Messages, checkpoints, tools, turns and approvals; read from the disk as they are asked
+        for. What is appended meanwhile is not in it.
+        """
+        with self._journal() as journal:
+            if journal is not None:
+                yield from walk(journal, self.state.head, [])
 
     @property
     def summary(self) -> list[Message]:

@@ -8,6 +8,7 @@ tool result with outcome ``unknown``) when the session is opened next.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from contextlib import suppress
@@ -23,13 +24,14 @@ from holdfast.model.ids import new_name
 from holdfast.model.message import AnyPart, Message, Text, Thinking, ToolCall, ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from types import TracebackType
     from typing import Self
 
     from holdfast.journal.ticket import Ticket
-    from holdfast.model.entry import Position
+    from holdfast.model.entry import Body, Position
 
+_LOG = logging.getLogger("holdfast")
 _WRITE_WITHIN_SECONDS = 0.05
 _RETRY_SECONDS = 1.0
 _SYNC_WITHIN_SECONDS = 0.5  # the promise is one second; the sync itself takes time
@@ -87,7 +89,12 @@ class Stream:
         return self._streams.settle(self.submit(stop, content, **fields))
 
     def submit(
-        self, stop: str = "end", content: list[AnyPart] | None = None, **fields: Any
+        self,
+        stop: str = "end",
+        content: list[AnyPart] | None = None,
+        *,
+        along: Sequence[Body] = (),
+        **fields: Any,
     ) -> Ticket:
         """Finish without waiting: returns a ticket to wait for or to await.
 
@@ -96,6 +103,7 @@ class Stream:
                 (``end`` means completed, ``interrupted`` unknown).
             content: the exact parts, where they are more than the text that was written
                 (signatures, parsed arguments).
+            along: what is written behind the message, in the same atomic batch.
             fields: further fields of the message, such as ``request``.
         """
         with self._streams.lock:
@@ -104,7 +112,7 @@ class Stream:
             message = assemble(self._first, self.events, stop)
             if content is not None:
                 message = msgspec.structs.replace(message, content=content)
-            ticket = self._streams.append(msgspec.structs.replace(message, **fields))
+            ticket = self._streams.append([msgspec.structs.replace(message, **fields), *along])
             self._finished = True
         return ticket
 
@@ -146,7 +154,7 @@ class Streams:
     def __init__(
         self,
         open_file: Callable[[], LiveFile],
-        append: Callable[[Message], Ticket],
+        append: Callable[[Sequence[Body]], Ticket],
         settle: Callable[[Ticket], Position],
     ) -> None:
         self.lock = threading.RLock()
@@ -164,6 +172,8 @@ class Streams:
         self._distrusted = False  # whether a sync of the file failed
         self._needed_bytes = 0  # size after the last rewrite: it takes twice that to pay again
         self.wake: Callable[[], None] = lambda: None
+        self.listeners: list[Callable[[Event], None]] = []
+        """Told of each piece of text once it is in the file, in order, under the lock."""
 
     def begin(self, first: Event) -> Stream:
         """Begin a stream."""
@@ -199,12 +209,23 @@ class Streams:
             # fail loudly. Try again with the next text.
             self._write_due = now + _RETRY_SECONDS
             return
-        self._unwritten = []
+        self._written()
         self._last_write, self._write_due = now, None
         if self._sync_due is None:
             self._sync_due = now + _SYNC_WITHIN_SECONDS
         if self._file.size_bytes > max(LARGEST_LIVE_BYTES, 2 * self._needed_bytes):
             self._shrink(self._file)
+
+    def _written(self) -> None:
+        """Show what is in the file by now."""
+        events, self._unwritten = self._unwritten, []
+        if self.listeners:
+            for event in _joined(events):
+                for listener in list(self.listeners):
+                    try:
+                        listener(event)
+                    except Exception:  # noqa: BLE001  other people's code; the text is safe
+                        _LOG.exception("A listener failed on live text")
 
     def _shrink(self, file: LiveFile) -> None:
         with suppress(OSError):  # the old one is still there
@@ -213,8 +234,8 @@ class Streams:
     def _rewrite(self, file: LiveFile) -> None:
         if not self._left:  # their text is in the file only
             file.rewrite(_joined(event for stream in self._running for event in stream.events))
-            self._unwritten, self._write_due = [], None
-            self._needed_bytes = file.size_bytes
+            self._written()
+            self._write_due, self._needed_bytes = None, file.size_bytes
 
     def work(self) -> float | None:
         """Do what is due; return the seconds until the next thing is."""

@@ -81,7 +81,7 @@ def test_thinking_and_opaque_blocks_go_back_as_they_came():
             UnknownPart(fields={"type": "novel"}),
         ],
     )
-    body = contents(user("q"), said, tool_result("a", "seen"), tools=[LOOK])
+    body = contents(user("q"), said, tool_result("a", "seen"), tools=[LOOK], thinking=2000)
     assert body[1] == [
         {"type": "thinking", "thinking": "Hm.", "signature": "EqQB"},
         {"type": "thinking", "thinking": "", "signature": "hidden"},
@@ -201,13 +201,13 @@ def test_breakpoints_stand_after_their_messages_and_after_the_system_prompt():
         assistant("r"),
         user([Text(text="t"), Text(text="z")]),
     ]
-    body = sent(*messages, system="s", cached=(0, 1, 2, 3, 4))
+    body = sent(*messages, system="s", cached=(0, 1, 2, 3, 4), thinking=2000)
     marked = [
         [block.get("cache_control") for block in turn["content"]] for turn in body["messages"]
     ]
     assert marked == [[None], [None, None], [MARK], [MARK], [None, MARK]]
     assert body["system"][0]["cache_control"] == MARK
-    body = sent(*messages, cached=(0, 1, 3, 4))
+    body = sent(*messages, cached=(0, 1, 3, 4), thinking=2000)
     marked = [
         [block.get("cache_control") for block in turn["content"]] for turn in body["messages"]
     ]
@@ -254,3 +254,38 @@ def test_what_json_cannot_hold_is_replaced():
     assert body[0][0]["text"] == "a\ufffdb é"
     assert body[1][0]["input"] == {"\ufffd": [None, 1.5]}
     assert body[2][0]["content"][0]["text"] == "\ufffd"
+
+
+def test_thinking_is_left_out_where_it_is_not_asked_for():
+    thought = Thinking(text="Hm.", signature="Eq")
+    messages = [user("q"), assistant([thought, Text(text="so")]), user("w")]
+    for model, thinking, kept in [
+        ("claude-haiku-4-5", 0, False),
+        ("claude-haiku-4-5", 2000, True),
+        ("claude-opus-4-6", 0, False),
+        ("claude-opus-4-6", 2000, True),
+        ("claude-sonnet-5-5", 0, True),
+    ]:
+        body = parameters(request(*messages, model=model, thinking=thinking))
+        assert ("Hm." in str(body)) is kept
+
+
+def test_blocks_that_would_be_refused_are_left_out_or_told_in_words():
+    opaque = [
+        Opaque(vendor="anthropic", data=data)
+        for data in ({"type": "tool_use", "id": "x"}, {"type": "text", "text": ""}, {"id": "y"})
+    ]
+    body = contents(
+        user([Text(text="q"), Opaque(vendor="anthropic", data={"type": "container_upload"})]),
+        assistant([*opaque, Thinking(text="", signature=""), Text(text="so")]),
+        user([Image(media_type="image/bmp", data=PNG), Image(media_type="image/png", url="a.png")]),
+        system=" ",
+    )
+    assert body == [
+        [{"type": "text", "text": "q"}],
+        [{"type": "text", "text": "so"}],
+        [
+            {"type": "text", "text": "[image not shown: image/bmp]"},
+            {"type": "text", "text": "[image not shown: image/png]"},
+        ],
+    ]

@@ -227,3 +227,11 @@ def test_the_limit_and_the_effort_are_those_that_the_vendor_wants():
 )
 def test_quirks(endpoint, model, tools, limit, effort):
     assert quirks(endpoint, model, tools=tools) == Quirks(limit=limit, effort=effort)
+
+
+def test_images_that_would_be_refused_are_told_in_words():
+    images = [Image(media_type="image/bmp", data=PNG), Image(media_type="image/png", url="a.png")]
+    body = sent(user(images), system=" ")
+    assert body["messages"] == [
+        {"role": "user", "content": "[image not shown: image/bmp]\n[image not shown: image/png]"}
+    ]

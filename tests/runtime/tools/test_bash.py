@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.tools import output, running, wrapper
+from holdfast.runtime.tools import bash as bash_module
+from holdfast.runtime.tools import output, running
 from holdfast.runtime.tools.bash import Bash
 from holdfast.runtime.tools.contract import Call, Done
 from holdfast.runtime.tools.spool import folder_of, recover
@@ -268,7 +269,7 @@ def test_a_wrapper_that_is_told_to_end_before_it_listens_just_ends(desk: Desk, m
 
 
 def test_a_wrapper_that_cannot_work_is_a_failure(desk, monkeypatch):
-    monkeypatch.setattr(wrapper, "__file__", "/nowhere/wrapper.py")
+    monkeypatch.setattr(bash_module._WRAPPER, "source", b"raise SystemExit(1)")
     done = desk.run("bash", command="touch ran")
     assert done.outcome == "failed"
     assert text_of(done) == "The command could not be started: its wrapper ended before it."

@@ -187,7 +187,7 @@ def test_long_answers_are_cut_and_say_so(desk, monkeypatch):
 
 
 def test_a_search_that_dies_says_that_it_is_not_all(tree, monkeypatch):
-    monkeypatch.setattr(matcher, "__file__", "/nowhere")
+    monkeypatch.setattr(grep_module._MATCHER, "source", b"raise SystemExit(1)")
     assert text_of(tree.run("grep", pattern="x")) == (
         "[no match]\n[stopped after 20 seconds, at the beginning: use a simpler pattern]"
     )

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.journal.files import Files
-from holdfast.runtime.tools.contract import Change
+from holdfast.model.message import FileChange
 from holdfast.runtime.tools.restore import Step, carry_out, overwriting, plan
 from holdfast.runtime.tools.workspace import Workspace, digest
 from tests.runtime.tools.desk import Desk
 
 
-def changed(desk: Desk, tool: str, **arguments: object) -> Change:
+def changed(desk: Desk, tool: str, **arguments: object) -> FileChange:
     (change,) = desk.run(tool, **arguments).changes
     return change
 
@@ -95,7 +95,7 @@ def test_one_that_cannot_be_put_back_does_not_hold_up_the_others(desk, monkeypat
     changes = [
         changed(desk, "edit", path="a", old="one", new="two"),
         changed(desk, "edit", path="b", old="one", new="three"),
-        Change("../outside", None, "x"),
+        FileChange("../outside", None, "x"),
     ]
     steps = plan(changes, desk.workspace)
     assert actions(steps) == {"a": "restore", "b": "restore", "../outside": "skip"}
@@ -136,7 +136,7 @@ def test_a_rewind_brings_back_the_beginning_or_keeps_what_others_did(history):
         desk = Desk(Path(folder))
         desk.file("a", "begin")
         start: dict[str, str | None] = {"a": "begin", "b": None, "c": None}
-        changes: list[Change] = []
+        changes: list[FileChange] = []
         last: dict[str, str] = {}
         for who, name, content in history:
             if who == "ours":

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.journal.files import Files
+from holdfast.model.message import FileChange
 from holdfast.runtime.tools import workspace as workspace_module
 from holdfast.runtime.tools.change import CHANGE_NAME, recover_change
-from holdfast.runtime.tools.contract import Change, Done
+from holdfast.runtime.tools.contract import Done
 from holdfast.runtime.tools.spool import folder_of
 from holdfast.runtime.tools.workspace import digest
 from tests.runtime.tools.desk import Desk, text_of
@@ -29,7 +30,7 @@ def test_a_new_file(desk):
     assert (text_of(done), done.outcome) == ("Wrote a/b.txt: 3 bytes.", "completed")
     assert (desk.root / "a/b.txt").read_bytes() == "ä\n".encode()
     after = digest("ä\n".encode())
-    assert done.changes == [Change("a/b.txt", None, after)]
+    assert done.changes == [FileChange("a/b.txt", None, after)]
     assert desk.blobs == {after: "ä\n".encode()}
 
 
@@ -37,7 +38,7 @@ def test_a_file_that_was_read(desk):
     desk.file("x", "old")
     desk.run("read", path="x")
     done = desk.run("write", path="x", content="new")
-    assert done.changes == [Change("x", digest(b"old"), digest(b"new"))]
+    assert done.changes == [FileChange("x", digest(b"old"), digest(b"new"))]
     assert desk.blobs == {digest(b"old"): b"old", digest(b"new"): b"new"}
     assert text_of(done) == "Replaced x: 3 bytes."
     assert desk.run("write", path="x", content="").outcome == "completed"
@@ -211,7 +212,7 @@ def test_an_edit_that_has_begun_is_told_though_it_was_cancelled(desk: Desk, monk
 
     done = asyncio.run(main())
     assert done.outcome == "completed"
-    assert done.changes == [Change("x", digest(b"old"), digest(b"new"))]
+    assert done.changes == [FileChange("x", digest(b"old"), digest(b"new"))]
     assert (desk.root / "x").read_text() == "new"
 
 
@@ -242,7 +243,7 @@ def test_a_crash_at_any_moment_can_be_told(desk, monkeypatch, path, moment):
     found = recover_change(desk.spool, "call-2", desk.workspace)
     assert found.state == ("completed" if moment == "after" else "never_ran")
     before = digest(b"old") if path == "x" else None
-    expected = Change(path, before, digest(b"new"))
+    expected = FileChange(path, before, digest(b"new"))
     assert found.change == (expected if moment in ("replace_file", "after") else None)
     assert all(name in desk.blobs for name in (before, digest(b"new")) if found.change and name)
     if found.change:

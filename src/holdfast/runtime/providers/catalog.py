@@ -149,7 +149,7 @@ def build(
         provider = Rehearsal(script)
     else:
         sdk.require(choice.provider)
-        key = _key(choice, sources)
+        key, _ = _key(choice, sources)
         if choice.provider == ANTHROPIC.name:
             provider = anthropic.Anthropic(key or "", base_url=choice.endpoint)
         else:
@@ -237,8 +237,13 @@ def _fits(wish: Wish, vendor: Vendor) -> bool:
     return not any(_begins(wish.model, other) for other in VENDORS.values() if other != vendor)
 
 
-def _key(choice: Choice, sources: Sources) -> str | None:
-    """Return the key for a choice's endpoint, ``None`` if it needs none.
+def login_of(choice: Choice, sources: Sources) -> str | None:
+    """Return where the key for a choice is from: a variable, or ``login``; ``None``: no key."""
+    return None if choice.provider == REHEARSAL else _key(choice, sources)[1]
+
+
+def _key(choice: Choice, sources: Sources) -> tuple[str | None, str | None]:
+    """Return the key for a choice's endpoint and where it is from; ``None`` if it needs none.
 
     Raises:
         ProviderUnavailable: it needs one and there is none.
@@ -251,13 +256,16 @@ def _key(choice: Choice, sources: Sources) -> str | None:
     variable = choice.key_variable or _KEY_VARIABLES.get(host)
     if variable is None and (own or (here and address(here) == address(endpoint))):
         variable = vendor.key_variable
-    found = sources.environment.get(variable or "") or sources.keys.get(host)
+    set_here = sources.environment.get(variable or "")
+    found = set_here or sources.keys.get(host)
     if own:
         found = found or sources.keys.get(vendor.name)
     needed = own or choice.key_variable is not None or choice.provider == ANTHROPIC.name
     if needed and not found and not _local(endpoint):
         raise _no_key(choice.provider, variable or vendor.key_variable)
-    return found or None
+    if not found:
+        return None, None
+    return found, variable if set_here else "login"
 
 
 def _no_key(name: str, variable: str) -> ProviderUnavailable:

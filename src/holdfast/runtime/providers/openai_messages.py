@@ -35,11 +35,13 @@ from holdfast.runtime.providers.outgoing import (
 )
 
 OFFICIAL_HOST = "api.openai.com"
+_IMAGE_KINDS = ("jpeg", "png", "gif", "webp")
 _REASONING = re.compile(r"(?:.*/)?(?:o[1-9]|gpt-(?:[5-9]|\d\d))(?:\b|[.-])")
 # From 5.4 on, OpenAI's models do not reason and call tools in one Chat Completions request. These
 # two cannot stop reasoning: they need another protocol for tools, and the server will say so.
 _CHOOSES = re.compile(r"gpt-(?:5\.(?:[4-9]|\d\d)|[6-9]|\d\d)")
 _ALWAYS_REASONS = ("gpt-6-astra", "gpt-6.1-sol")
+_ADDRESSES = ("https://", "http://", *(f"data:image/{kind};" for kind in _IMAGE_KINDS))
 _WANT_REASONING_BACK = ("deepseek", "kimi", "moonshot")
 
 
@@ -71,7 +73,9 @@ def quirks(endpoint: str, model: str, *, tools: bool, official: bool | None = No
 
 def parameters(request: Request, wants: Quirks) -> dict[str, Any]:
     """Return a request as the arguments of ``chat.completions.create``."""
-    messages = [{"role": "system", "content": request.system}] if request.system else []
+    messages: list[dict[str, Any]] = []
+    if request.system and request.system.strip():
+        messages.append({"role": "system", "content": request.system})
     for message in request.messages:
         messages += _messages(message, wants)
     given: dict[str, Any] = {
@@ -156,7 +160,9 @@ def _blocks(part: AnyPart) -> list[dict[str, Any]]:
             return [{"type": "text", "text": text}] if text else []
         case Image():
             url = image_url(part)
-            return [{"type": "image_url", "image_url": {"url": url}} if url else _words(note(part))]
+            if url is None or not url.startswith(_ADDRESSES):
+                return [_words(note(part))]
+            return [{"type": "image_url", "image_url": {"url": url}}]
         case File():
             return [_file(part)]
     return []

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,11 +33,13 @@ from holdfast.runtime.tools.contract import Call, Done, Effect
 from holdfast.runtime.tools.output import shown, size_of
 from holdfast.runtime.tools.running import Child, Ended, Orphan, follow
 from holdfast.runtime.tools.spool import Recovered, Status, folder_of, prepare, recover
+from holdfast.runtime.tools.standalone import Standalone
 
 TIMEOUT_SECONDS = 120.0
 LONGEST_TIMEOUT_SECONDS = 3600.0
 GRACE_SECONDS = 5.0
 LARGEST_OUTPUT_BYTES = 64 * 1024 * 1024
+_WRAPPER = Standalone(wrapper)
 _LONGEST_COMMAND_BYTES = 128 * 1024 - 1  # what Linux takes as one argument
 
 PROVIDER_KEYS = frozenset(
@@ -133,15 +135,20 @@ class Bash:
     def _start(self, call: Call, command: str, timeout: float) -> subprocess.Popen[bytes]:
         numbers = (str(timeout), str(self._grace), str(self._largest))
         folder = str(folder_of(call.spool, call.id).absolute())
-        return subprocess.Popen(  # noqa: S603  the command has been approved
-            [sys.executable, "-I", "-S", wrapper.__file__, folder, *numbers, command],
-            stdin=subprocess.DEVNULL,
+        process = subprocess.Popen(  # noqa: S603  the command has been approved
+            _WRAPPER.command(folder, *numbers, command),
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=call.workspace,
             env={name: value for name, value in os.environ.items() if name not in self._hidden},
             start_new_session=True,
         )
+        assert process.stdin is not None
+        with suppress(BrokenPipeError), process.stdin as pipe:  # killed already: that will show
+            pipe.write(_WRAPPER.source)
+        process.stdin = None  # communicate would flush it
+        return process
 
 
 async def attach(

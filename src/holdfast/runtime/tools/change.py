@@ -13,15 +13,16 @@ from typing import Literal
 import msgspec
 
 from holdfast.journal.files import Files
+from holdfast.model.message import FileChange
 from holdfast.runtime.tools.answers import Refusal
-from holdfast.runtime.tools.contract import Call, Change
+from holdfast.runtime.tools.contract import Call
 from holdfast.runtime.tools.seen import Seen
 from holdfast.runtime.tools.spool import folder_of
 from holdfast.runtime.tools.workspace import Content, Place, Workspace
 
 CHANGE_NAME = "change"
 _files = Files()
-_DECODER = msgspec.json.Decoder(Change)
+_DECODER = msgspec.json.Decoder(FileChange)
 
 
 class RecoveredChange(msgspec.Struct, frozen=True):
@@ -32,7 +33,7 @@ class RecoveredChange(msgspec.Struct, frozen=True):
     """
 
     state: Literal["completed", "never_ran", "unknown"]
-    change: Change | None = None
+    change: FileChange | None = None
 
 
 def apply(
@@ -42,14 +43,14 @@ def apply(
     place: Place,
     before: Content | None,
     data: bytes,
-) -> Change:
+) -> FileChange:
     """Give a file new content; ``before`` is what it holds. Blocks.
 
     Raises:
         Refusal: somebody changed the file in this very moment.
         OSError: it could not be written.
     """
-    change = Change(
+    change = FileChange(
         path=place.shown,
         before=None if before is None else call.keep(before.data),
         after=call.keep(data),

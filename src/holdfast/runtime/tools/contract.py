@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
 
-from holdfast.model.message import AnyPart
+from holdfast.model.message import AnyPart, FileChange
 from holdfast.runtime.providers.contract import ToolSpec
 
 Effect = Literal["reads", "writes", "unknown"]
@@ -39,18 +39,6 @@ class Call(Struct, frozen=True):
     allowed: tuple[Path, ...] = ()
 
 
-class Change(Struct, frozen=True):
-    """A file that a tool changed: the blobs of what it was (``None``: not there) and became.
-
-    ``path`` is relative to the workspace, so that it holds when the folder moves; absolute for a
-    file in a folder that is allowed beside it. A blob's name is the SHA-256 of its bytes.
-    """
-
-    path: str
-    before: str | None
-    after: str
-
-
 class Done(Struct, frozen=True):
     """What a call came to; ``outcome`` is completed, failed or cancelled.
 
@@ -59,7 +47,7 @@ class Done(Struct, frozen=True):
 
     content: list[AnyPart]
     outcome: str = "completed"
-    changes: list[Change] = field(default_factory=list)
+    changes: list[FileChange] = field(default_factory=list)
 
 
 class Tool(Protocol):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 import time
 from threading import Event
 from typing import Annotated, Any, Literal
@@ -19,11 +18,13 @@ from holdfast.runtime.tools.contract import Call, Done, Effect
 from holdfast.runtime.tools.glob import TOO_MANY, below, printable
 from holdfast.runtime.tools.ignore import Walk
 from holdfast.runtime.tools.patterns import path_expression
+from holdfast.runtime.tools.standalone import Standalone
 from holdfast.runtime.tools.workspace import Place, Workspace
 
 TIME_LIMIT_SECONDS = 20.0
 MOST_MATCHES = 200
 MOST_CHARACTERS = 30_000
+_MATCHER = Standalone(matcher)
 _LOOK_SECONDS = 0.1
 
 
@@ -97,7 +98,7 @@ class Grep(FileTool[GrepArguments]):
             "root": top.root,
             "paths": paths,
         }
-        found = self._search(json.dumps(request).encode(), stop)
+        found = self._search(_MATCHER.source + json.dumps(request).encode(), stop)
         if found.error is not None:
             raise Refusal(f"The pattern is not a regular expression: {found.error}.")
         shown = dict(zip(paths, places, strict=True))
@@ -105,7 +106,7 @@ class Grep(FileTool[GrepArguments]):
 
     def _search(self, request: bytes, stop: Event) -> _Found:
         with subprocess.Popen(  # noqa: S603  this very interpreter, and a file of ours
-            [sys.executable, "-I", "-S", matcher.__file__, str(int(self._time_limit) + 2)],
+            _MATCHER.command(str(int(self._time_limit) + 2)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

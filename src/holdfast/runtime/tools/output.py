@@ -81,8 +81,11 @@ def shown(path: Path, size_bytes: int, keep: Callable[[bytes], str]) -> str:
         tail_bytes = TAIL_CHARACTERS * _LONGEST_CHARACTER_BYTES
         tail = _tail(_read(path, tail_bytes, size_bytes - tail_bytes))
         left_out = "most"
-    name = keep(_read(path, size_bytes, 0))
-    sentence = f"[{left_out} of {size_bytes:,} bytes left out here; all of it is in blob {name}]"
+    try:
+        whole = f"all of it is in blob {keep(_read(path, size_bytes, 0))}"
+    except OSError as error:
+        whole = f"it could not be kept whole: {error.strerror}"
+    sentence = f"[{left_out} of {size_bytes:,} bytes left out here; {whole}]"
     return f"{head}\n{sentence}\n{tail}"
 
 

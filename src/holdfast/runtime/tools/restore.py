@@ -12,8 +12,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.model.message import FileChange
 from holdfast.runtime.tools.answers import Refusal, os_sentence
-from holdfast.runtime.tools.contract import Change
 from holdfast.runtime.tools.workspace import Content, Workspace
 
 
@@ -32,13 +32,13 @@ class Step(Struct, frozen=True):
     reason: str = ""
 
 
-def plan(changes: Iterable[Change], workspace: Workspace) -> list[Step]:
+def plan(changes: Iterable[FileChange], workspace: Workspace) -> list[Step]:
     """Work out what taking back ``changes``, the newest first, would do; blocks.
 
     Each file gets one step, from what it is to what it was before the oldest of its changes.
     """
-    newest: dict[str, Change] = {}
-    oldest: dict[str, Change] = {}
+    newest: dict[str, FileChange] = {}
+    oldest: dict[str, FileChange] = {}
     for change in changes:
         newest.setdefault(change.path, change)
         oldest[change.path] = change

@@ -17,11 +17,13 @@ from typing import Literal
 import msgspec
 
 from holdfast.journal.files import Files
+from holdfast.model.ids import new_name
 from holdfast.runtime.tools import wrapper
 
 _files = Files()
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NOBODY = b"[]\n"
+_FORGOTTEN = "."  # no call's folder begins with it
 
 
 class Process(msgspec.Struct, frozen=True):
@@ -90,8 +92,27 @@ def prepare(spool: Path, call_id: str) -> Path:
 
 
 def forget(spool: Path, call_id: str) -> None:
-    """Remove what a call left, once its result is durable. A running command goes on."""
+    """Remove what a call left, once its result is durable. A running command goes on.
+
+    The folder goes at once: a wrapper that is about to start must not find it without ``pid``.
+    """
     folder = folder_of(spool, call_id)
+    forgotten = folder.with_name(f"{_FORGOTTEN}{new_name()}")
+    with suppress(FileNotFoundError):
+        _files.rename(folder, forgotten)
+        _remove(forgotten)
+
+
+def clear(spool: Path) -> None:
+    """Remove a spool of which every call was forgotten; another is left as it is."""
+    for name in _files.names(spool):
+        if name.startswith(_FORGOTTEN):  # by a process that died over it
+            _remove(spool / name)
+    with suppress(OSError):
+        _files.remove_folder(spool)
+
+
+def _remove(folder: Path) -> None:
     for name in _files.names(folder):
         _files.unlink(folder / name)
     with suppress(OSError):

@@ -112,6 +112,9 @@ class Command:
 def main(arguments: list[str]) -> None:
     """Run the command to its end."""
     folder, timeout, grace, largest, text = arguments
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)  # this source came in there; the command has no input
+    os.close(nothing)
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     # A cancel that comes too early waits until there is something to cancel.

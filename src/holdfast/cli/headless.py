@@ -1,0 +1,300 @@
+"""A run without a screen: prompts in, answers out, and an exit code that says how it went."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import ExitStack, nullcontext, suppress
+from typing import Any, TypeVar
+
+from holdfast import open_store
+from holdfast.cli.options import Options
+from holdfast.cli.output import Output
+from holdfast.cli.prompting import arriving_prompts, whole_prompt
+from holdfast.cli.result import Ending
+from holdfast.cli.sessions import ephemeral_home, session_for
+from holdfast.cli.signals import Signals
+from holdfast.errors import HoldfastError, ProviderUnavailable, UsageError
+from holdfast.model.message import Text
+from holdfast.runtime.agent import Agent
+from holdfast.runtime.assembly import Assembled, assemble
+from holdfast.runtime.providers.catalog import REHEARSAL
+from holdfast.runtime.providers.rehearsal import serves
+from holdfast.runtime.stopping import Stopped
+from holdfast.runtime.turn import Outcome
+from holdfast.store.session import Session
+from holdfast.version import __version__
+
+T = TypeVar("T")
+_LAST_WORDS_SECONDS = 2.0  # for a reader who has stopped reading, once the run is to end
+_NO_MODEL = (
+    "No model can answer this: there is no key, and the built-in rehearsal model only follows "
+    "commands such as “run: ls”. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, run: holdfast login "
+    "anthropic, or name a server of your own with --base-url and --model."
+)
+_REHEARSAL_ONLY = (
+    "The rehearsal model answers in this session, and it only follows commands such as “run: ls”: "
+    "choose another with --provider anthropic or --provider openai."
+)
+
+
+def run(options: Options) -> int:
+    """Do what was asked; return the exit code.
+
+    Raises:
+        HoldfastError: it could not even begin, or the session cannot be written any more.
+    """
+    options.check()
+    text = options.prompt
+    if not options.streams_in and (options.needs_prompt or text):
+        text = whole_prompt(options.prompt)
+        if not text.strip() and options.needs_prompt:
+            raise UsageError("The prompt is empty: holdfast -p PROMPT, or pipe it in.")
+    with ExitStack() as stack:
+        signals = stack.enter_context(Signals())  # first, so that it outlasts what is removed
+        home = stack.enter_context(ephemeral_home() if options.ephemeral else nullcontext(None))
+        store = open_store(home)
+        found = session_for(store, options)
+        stack.callback(_let_go, found.session)
+        assembled = assemble(
+            found.session, found.workspace, options.wishes, environment=os.environ, home=store.path
+        )
+        options.limits.check_priced(assembled.choice.model, assembled.equipment.prices)
+        if text:
+            check_served(assembled, text)
+        if options.fork:
+            assembled.equipment.session = found.session.fork()
+            stack.callback(_let_go, assembled.equipment.session)
+        facts = {"workspace": str(found.workspace)} if found.moved else {}
+        if options.name is not None:
+            facts["title"] = options.name
+        this = _Run(options, assembled, signals, facts, resumed=not found.is_new)
+        return asyncio.run(this.whole(text))
+
+
+def _let_go(session: Session) -> None:
+    """Close a session, if it is not; the run itself has told what could not be written."""
+    with suppress(HoldfastError):
+        session.close()
+
+
+def check_served(assembled: Assembled, prompt: str) -> None:
+    """See that somebody can answer a prompt.
+
+    Raises:
+        ProviderUnavailable: only the rehearsal model is there, and it does not understand it.
+    """
+    choice = assembled.choice
+    if choice.provider == REHEARSAL and not assembled.scripted and not serves(prompt):
+        unasked = choice.reason == "no key was found"
+        raise ProviderUnavailable(_NO_MODEL if unasked else _REHEARSAL_ONLY)
+
+
+class _Run:
+    """One run: the agent, what was written so far, and what wants it to end."""
+
+    def __init__(
+        self,
+        options: Options,
+        assembled: Assembled,
+        signals: Signals,
+        facts: dict[str, Any],
+        *,
+        resumed: bool,
+    ) -> None:
+        self._options = options
+        self._assembled = assembled
+        self._signals = signals
+        self._facts = facts
+        self._resumed = resumed
+        self._session = assembled.equipment.session
+        self._before = self._session.totals
+        self._began = time.monotonic()
+        self._agent = Agent(assembled.equipment, options.limits)
+        self._outcomes: list[Outcome] = []
+
+    async def whole(self, text: str) -> int:
+        """Run from the first line to the last; return the exit code."""
+        self._ended, self._written = asyncio.Event(), asyncio.Event()
+        self._output = self._connected()
+        stop_listening = self._session.on_entry(self._output.entry)
+        failure: HoldfastError | None = None
+        try:
+            await self._introduce()
+            await self._work(text)
+        except HoldfastError as error:
+            failure = error
+        await self._agent.close()
+        try:
+            await asyncio.to_thread(self._session.close)
+        except HoldfastError as error:
+            failure = failure or error
+        stop_listening()
+        seconds = time.monotonic() - self._began
+        kept = not self._options.ephemeral
+        self._output.result(
+            self._ending(failure).result(
+                self._session, self._assembled.choice, self._before, seconds, kept=kept
+            )
+        )
+        await self._say_the_last_word()
+        self._signals.told = None
+        return self._ending(failure).exit_code
+
+    # What wants it to end
+
+    def _connected(self) -> Output:
+        """Return the output; from here on, it and signals reach the run."""
+        loop = asyncio.get_running_loop()
+
+        def soon(call: Callable[..., object], *given: object) -> None:
+            with suppress(RuntimeError):  # the loop is closed: there is nothing left to end
+                loop.call_soon_threadsafe(call, *given)
+
+        output = Output(
+            self._options.output_format,
+            failed=lambda: soon(self._end, output.why or "nobody reads the output"),
+            closed=lambda: soon(self._written.set),
+        )
+        self._assembled.equipment.tell = output.note
+        self._signals.told = lambda name: soon(self._end, name)
+        if self._signals.first is not None:
+            self._end(self._signals.first.name)
+        return output
+
+    def _end(self, cause: str) -> None:
+        self._agent.cancel(cause)
+        self._ended.set()
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether nothing has gone wrong; prompts that wait are held otherwise."""
+        gone = self._ended.is_set() or self._signals.first is not None
+        return not gone and all(outcome.state == "completed" for outcome in self._outcomes)
+
+    async def _unless_ended(self, event: Coroutine[Any, Any, T]) -> T | None:
+        """Return what is waited for, or ``None`` as soon as the run is to end."""
+        waiting = asyncio.ensure_future(event)
+        ended = asyncio.ensure_future(self._ended.wait())
+        await asyncio.wait({waiting, ended}, return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
+        if waiting.done():
+            return waiting.result()
+        waiting.cancel()
+        return None
+
+    async def _say_the_last_word(self) -> None:
+        """Return when the output is written. A reader who has stopped reading can be left behind.
+
+        But only if the run was told to end: else he may be somebody who thinks.
+        """
+        self._output.close()
+        if await self._unless_ended(self._written.wait()) is None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._written.wait(), _LAST_WORDS_SECONDS)
+        if self._output.why is not None:
+            self._output.note(self._output.why)
+
+    def _ending(self, failure: HoldfastError | None) -> Ending:
+        return Ending(
+            outcomes=self._outcomes,
+            failure=failure,
+            caught=self._signals.first,
+            output_trouble=self._output.trouble,
+        )
+
+    # What is done
+
+    async def _introduce(self) -> None:
+        choice, equipment = self._assembled.choice, self._assembled.equipment
+        self._output.session(
+            {
+                "session_id": self._session.id,
+                "resumed": self._resumed,
+                "provider": choice.provider,
+                "endpoint": equipment.provider.endpoint,
+                "model": choice.model,
+                "why": choice.reason,
+                "workspace": str(equipment.workspace),
+                "version": __version__,
+            }
+        )
+        for told in self._assembled.configuration.notes:
+            self._output.note(told)
+        if self._resumed:
+            await self._report()
+        await self._agent.record_who_answers(self._assembled.login)
+        if self._facts:
+            await asyncio.to_thread(lambda: self._session.update(**self._facts))
+
+    async def _report(self) -> None:
+        """Tell what an earlier process left: in the journal, and of its last turn."""
+        if not self._session.recovery.clean:
+            self._output.recovered(str(self._session.recovery), [])
+        interrupted = await self._agent.interrupted()
+        if interrupted is not None:
+            calls = [
+                {
+                    "call_id": found.call.id,
+                    "tool": found.call.name,
+                    "subject": found.subject,
+                    "state": found.state,
+                    "pid": found.pid,
+                }
+                for found in interrupted.calls
+            ]
+            self._output.recovered(str(interrupted), calls)
+
+    async def _work(self, text: str) -> None:
+        options = self._options
+        arriving = asyncio.Queue[int | HoldfastError | None]()
+        taking = asyncio.ensure_future(self._take_input(arriving)) if options.streams_in else None
+        if options.compact and self._goes_on:
+            await self._compact()
+        if options.kill_running and self._goes_on:
+            await self._agent.end_running()
+        if options.continue_turn and self._goes_on:
+            outcome = await self._agent.continue_turn()
+            if outcome is None:
+                self._output.note("there is no interrupted turn to go on with")
+            else:
+                self._outcomes.append(outcome)
+        if text and self._goes_on:
+            self._outcomes.append(await self._agent.prompt([Text(text=text)]))
+        if taking is not None:
+            await self._work_through(arriving)
+            taking.cancel()
+        while options.run_queue and self._goes_on:
+            queued = await self._agent.next_queued()
+            if queued is None:
+                break
+            self._outcomes.append(queued)
+
+    async def _compact(self) -> None:
+        try:
+            self._output.note((await self._agent.compact()).told)
+        except Stopped as stopped:
+            self._outcomes.append(Outcome("cancelled", str(stopped)))
+
+    async def _take_input(self, arriving: asyncio.Queue[int | HoldfastError | None]) -> None:
+        """Put the prompts of the input into the queue; each is durable as soon as it was read."""
+        try:
+            async for content in arriving_prompts():
+                said = "".join(part.text for part in content if isinstance(part, Text))
+                check_served(self._assembled, said)
+                arriving.put_nowait((await self._agent.enqueue(content)).seq)
+            arriving.put_nowait(None)
+        except HoldfastError as error:
+            arriving.put_nowait(error)
+
+    async def _work_through(self, arriving: asyncio.Queue[int | HoldfastError | None]) -> None:
+        """Run what arrives, in turn, until the input or the run ends."""
+        while self._goes_on:
+            queued = await self._unless_ended(arriving.get())
+            if queued is None:
+                return
+            if isinstance(queued, HoldfastError):
+                raise queued
+            self._outcomes.append(await self._agent.queued(queued))

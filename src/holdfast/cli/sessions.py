@@ -1,0 +1,155 @@
+"""Which session a command goes on with, and in which folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from holdfast.cli.options import Options
+from holdfast.cli.output import note
+from holdfast.errors import SessionLocked, SessionNotFound, UsageError
+from holdfast.journal.files import Files
+from holdfast.model.ids import new_name
+from holdfast.store.home import discard_folder
+from holdfast.store.local import LocalStore
+from holdfast.store.project import project_of, workspace_path
+from holdfast.store.session import Session
+
+
+class Found(Struct, frozen=True):
+    """A session to go on with, and where. ``moved`` tells that the folder is news to it.
+
+    One that is to be forked is open for reading: the copy is not made before it is sure that
+    somebody can go on with it.
+    """
+
+    session: Session
+    workspace: Path
+    is_new: bool = False
+    moved: bool = False
+
+
+def session_for(store: LocalStore, options: Options) -> Found:
+    """Return the session that is meant, opened or new.
+
+    Raises:
+        UsageError, SessionNotFound, SessionLocked: there is none that can be gone on with.
+    """
+    if options.resume is not None:
+        return _taken_up(store, named(store, options.resume), options)
+    folder = folder_given(options.workspace)
+    if options.latest:
+        newest = newest_of(store, folder)
+        if newest is not None:
+            return _taken_up(store, newest, options)
+        if not options.needs_prompt:
+            raise UsageError(f"There is no session of {folder} to go on with.")
+        note(f"there is no session of {folder} yet; a new one begins")
+    session = store.create(workspace=folder, session_id=options.session_id)
+    return Found(session, folder, is_new=True)
+
+
+def _taken_up(store: LocalStore, name: str, options: Options) -> Found:
+    place: str | Path = Path(name) if os.sep in name else name
+    try:
+        session = store.open(place, mode="read" if options.fork else "write")
+    except SessionLocked as error:
+        told = f"Session {error.session} is being written by {error.holder}"
+        error.args = (f"{told}: wait until that has ended, or go on in a copy with --fork.",)
+        raise
+    workspace, moved = workspace_of(session, options.workspace)
+    return Found(session, workspace, moved=moved)
+
+
+def folder_given(name: str | None) -> Path:
+    """Return the folder to work in, links resolved.
+
+    Raises:
+        UsageError: there is no such folder.
+    """
+    try:
+        folder = Path(workspace_path(name if name is not None else Path.cwd()))
+    except FileNotFoundError:
+        raise UsageError("The current folder is gone; say where to work with -C.") from None
+    if not folder.is_dir():
+        raise UsageError(f"{name} is not a folder; say where to work with -C.")
+    return folder
+
+
+def newest_of(store: LocalStore, folder: Path) -> str | None:
+    """Return the id of the session of a folder that was used last.
+
+    A folder that was moved or renamed keeps the sessions of its git project.
+    """
+    found = store.list(workspace=folder, limit=1)
+    if not found and (project := project_of(str(folder))) is not None:
+        found = [
+            summary
+            for summary in store.list(project=project)
+            if summary.workspace is None or not Path(summary.workspace).is_dir()
+        ]
+    return found[0].id if found else None
+
+
+def named(store: LocalStore, name: str) -> str:
+    """Return the id or path that a name stands for: an id, part of one, a path, or a title.
+
+    Raises:
+        SessionNotFound: there is none; UsageError: there are several.
+    """
+    if os.sep in name:
+        return name
+    try:
+        with store.open(name, mode="read") as session:
+            return session.id
+    except (SessionNotFound, UsageError) as error:
+        wanted = name.casefold()
+        titled = [each.id for each in store.list() if (each.title or "").casefold() == wanted]
+        if len(titled) == 1:
+            return titled[0]
+        if titled:
+            shown = ", ".join(titled[:5])
+            raise UsageError(f"{len(titled)} sessions have that title: {shown}.") from None
+        if isinstance(error, SessionNotFound):
+            raise SessionNotFound(
+                f"No session has {name!r} as its title or in its id; holdfast ls shows them."
+            ) from None
+        raise
+
+
+def workspace_of(session: Session, given: str | None) -> tuple[Path, bool]:
+    """Return where a session goes on, and whether that is news to it.
+
+    What is given counts; else the folder it is about; else, if that is gone, the current one if it
+    is the same project.
+
+    Raises:
+        UsageError: its folder is gone.
+    """
+    recorded = session.meta.get("workspace")
+    if given is not None or not isinstance(recorded, str):
+        folder = folder_given(given)
+        return folder, str(folder) != recorded
+    if Path(recorded).is_dir():
+        return Path(recorded), False
+    here = folder_given(None)
+    project = session.meta.get("project")
+    if project is not None and project_of(str(here)) == project:
+        return here, True
+    raise UsageError(f"The session's folder {recorded} is gone; say where it is now with -C.")
+
+
+@contextmanager
+def ephemeral_home() -> Iterator[Path]:
+    """Give a home that is removed at the end: the same store, for nothing to be kept."""
+    base = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108  the name is fresh, and made 0700
+    home = Path(base) / f"holdfast-{new_name()}{new_name()}"
+    try:
+        yield home
+    finally:
+        with suppress(OSError):
+            discard_folder(Files(), home)
