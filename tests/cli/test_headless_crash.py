@@ -105,7 +105,7 @@ def test_a_command_that_still_runs_is_named_and_waited_for(program):
     killed_in_mid_tool(program)
     run = program.start("-c", "-p", "--continue-turn", "--allow-all")
     run.says("is still running (process ")
-    run.says("Waiting for bash")
+    run.says("Waiting")
     (program.folder / "go").touch()
     assert run.wait() == 0
     assert results(program.journal())[-1] == ("completed", "working\nfinished\n")

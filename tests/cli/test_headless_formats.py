@@ -186,12 +186,11 @@ def test_a_stream_that_is_closed_is_one_that_nobody_asked_for(program, shell):
     """And no file of the session gets its number: what is printed there is not in the journal."""
     program_itself = "$(cut -d' ' -f4 /proc/$PPID/stat)"  # the wrapper's parent
     prompt = f"run: echo out; echo err >&2; readlink /proc/{program_itself}/fd/[012]"
-    assert program.run("-p", "say: first").code == 0  # a session that is opened before all else
-    done = program.run(
-        "-c", "-p", prompt, "--allow-all", "--output-format", "stream-json", shell=shell
-    )
-    assert done.code == 0
+    assert program.run("-p", "say: first").code == 0
     (session,) = program.sessions()
+    words = ["-r", session.name, "-p", prompt]  # opened before anything else takes the places
+    done = program.run(*words, "--allow-all", "--output-format", "stream-json", shell=shell)
+    assert done.code == 0
     assert turns(program.journal()) == ["started", "completed"] * 2
     out, err, *places = results(program.journal())[0][1].splitlines()
     assert (out, err, len(places)) == ("out", "err", 3)

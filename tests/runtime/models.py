@@ -6,10 +6,16 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
 from holdfast import Message, Text, ToolCall, assistant
-from holdfast.runtime.compaction import ASKED
 from holdfast.runtime.context import estimate_tokens
 from holdfast.runtime.providers import anthropic_blocks, openai_messages
-from holdfast.runtime.providers.contract import Counts, Delta, Finished, Request, TextDelta
+from holdfast.runtime.providers.contract import (
+    SUM_UP,
+    Counts,
+    Delta,
+    Finished,
+    Request,
+    TextDelta,
+)
 from holdfast.runtime.providers.openai import ENDPOINT
 from tests.runtime.validators import anthropic_complaints, openai_complaints
 
@@ -36,7 +42,7 @@ class FakeModel:
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
         assert wire_complaints(request) == []
-        summing_up = request.messages[-1].text == ASKED
+        summing_up = request.messages[-1].text == SUM_UP
         (self.asked_to_sum_up if summing_up else self.requests).append(request)
         answers = self._summaries if summing_up else self._answers
         answer = answers.pop(0) if len(answers) > 1 else answers[0]

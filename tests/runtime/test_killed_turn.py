@@ -56,14 +56,13 @@ def cases(tmp_path: Path) -> list[dict[str, Any]]:
 def test_a_turn_that_is_killed_at_any_operation_is_known_and_can_be_gone_on_with(cases):
     wrong = [f"{case['case']}: {each}" for case in cases for each in case["complaints"]]
     assert wrong == []
-    # That it was no turn of straw: everything was met, but for what depends on the clock, and the
-    # calls were in every state that a kill of this process alone can leave them in.
-    missed = [case["case"] for case in cases if not case["killed"]]
-    assert [each for each in missed if "live.jsonl" not in each and "lock" not in each] == []
-    met = "\n".join(case["case"] for case in cases if case["killed"])
-    for name in ("write journal.jsonl 9", "rename .new-*", "rename .change.*", START, CHANGE):
-        for when in ("before", "after"):
-            assert f"{when} {name}" in met
+    # That it was no turn of straw: nearly all was met (the rest depends on how threads meet),
+    # and the calls were in every state that a kill of this process alone leaves them in for long.
+    met = [case["case"] for case in cases if case["killed"]]
+    assert len(met) > 0.95 * len(cases) > 350
+    for name in ("write journal.jsonl 7", "rename .new-* 1", f"{START} 2", f"{CHANGE} 1"):
+        for ending in ("before {}, continue", "before {}, settle", "after {}, look and settle"):
+            assert ending.format(name) in met
     assert {"completed", "never_ran"} <= {state for case in cases for state in case["states"]}
 
 

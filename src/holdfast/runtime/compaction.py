@@ -23,16 +23,10 @@ from holdfast.model.message import Message, ToolCall, ToolResult, system, user
 from holdfast.runtime import context
 from holdfast.runtime.equipment import Equipment
 from holdfast.runtime.pairing import calls_of, matched
-from holdfast.runtime.providers.contract import Finished, Request, Status
+from holdfast.runtime.providers.contract import SUM_UP, Finished, Request, Status
 from holdfast.store.blobs import references
 from holdfast.store.session import Session
 
-ASKED = """\
-[The conversation is about to be shortened: your summary will take the place of everything before
-the last few messages. Write it now, without calling a tool. Keep: what the person wants, in their
-own words where they matter; decisions and why they were made; what was done, with exact paths,
-names, commands and figures; what failed; what is open, and the very next step. Leave out what is
-settled and of no more use.]"""
 HEADING = "[A summary of the conversation so far, which was shortened:]\n\n"
 _CUT_OFF = "\n\n[The summary was cut off here.]"
 _KEPT_SHARE = 0.2  # of the window, for messages that stay as they are
@@ -116,7 +110,7 @@ def _fault(answer: Message) -> str | None:
 
 async def _ask(equipment: Equipment, messages: list[Message]) -> Message:
     """Ask for a summary; what was asked before is a prefix of this request, so caches serve."""
-    request = context.build([*messages, user(ASKED)], equipment.frame)
+    request = context.build([*messages, user(SUM_UP)], equipment.frame)
     equipment.tell("Compacting the context …")
     begun = False
     try:

@@ -20,6 +20,7 @@ from holdfast import (
 )
 from holdfast.errors import BadStatus, ConnectFailed, EmptyReply, TimedOut
 from holdfast.runtime.providers.contract import (
+    SUM_UP,
     Counts,
     Finished,
     TextDelta,
@@ -268,3 +269,13 @@ def test_results_without_text_are_quoted_without():
         Rehearsal(), "read: a", results=lambda call: Message(role="tool", content=[result])
     )
     assert said(messages) == ["Done. read completed."]
+
+
+def test_a_summary_says_what_was_asked_and_where_a_script_stands():
+    provider = Rehearsal([Step("say", "one"), Step("stop", "end"), Step("say", "two")])
+    messages = conversation(provider, "first\nmore", "[a mirror]")
+    finished = asyncio.run(answer(provider, request(*messages, user(SUM_UP))))
+    summary = finished.message.text
+    assert summary == "It was asked:\n- first\n(rehearsed up to answer 2)"
+    later = asyncio.run(answer(provider, request(user(f"[So far:]\n\n{summary}"), user("on"))))
+    assert later.message.text == "The script has ended."

@@ -14,6 +14,14 @@ from msgspec import Struct, field
 
 from holdfast.model.message import Message
 
+SUM_UP = """\
+[The conversation is about to be shortened: your summary will take the place of everything before
+the last few messages. Write it now, without calling a tool. Keep: what the person wants, in their
+own words where they matter; decisions and why they were made; what was done, with exact paths,
+names, commands and figures; what failed; what is open, and the very next step. Leave out what is
+settled and of no more use.]"""
+"""What a model is asked when the context is to be shortened."""
+
 
 class ToolSpec(Struct, frozen=True):
     """A tool as a model is told of it; ``parameters`` is a JSON schema of the arguments."""

@@ -18,6 +18,7 @@ from typing import Any
 from holdfast.errors import BadStatus, ConnectFailed, EmptyReply, ProviderError, TimedOut
 from holdfast.model.message import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
 from holdfast.runtime.providers.contract import (
+    SUM_UP,
     Counts,
     Delta,
     Finished,
@@ -44,6 +45,7 @@ HELP = (
 _NAMES = dict(TOOLS.values())
 _WORD = re.compile(r"\S+\s*|\s+")
 _NUMBER = re.compile(r"rehearsal-(\d+)")
+_SUMMED_UP = re.compile(r"\(rehearsed up to answer (\d+)\)\Z")
 _LONGEST_QUOTE = 200
 
 
@@ -70,7 +72,10 @@ class Rehearsal:
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
         """Yield deltas, ``Finished`` last."""
         number = _number(request.messages)
-        steps = self._steps(request, number)
+        if request.messages[-1].text == SUM_UP:
+            steps = [Step("say", _summary(request.messages, number))]
+        else:
+            steps = self._steps(request, number)
         fault, failing = self._fault(steps, number)
         parts: list[AnyPart] = []
         stop = "end"
@@ -131,9 +136,17 @@ class Rehearsal:
 def _number(messages: list[Message]) -> int:
     """Return the number of the next response, counted over the whole session."""
     for message in reversed(messages):
-        if found := _NUMBER.fullmatch(message.request or ""):
+        found = _NUMBER.fullmatch(message.request or "") or _SUMMED_UP.search(message.text)
+        if found:
             return int(found[1]) + 1
     return 1
+
+
+def _summary(messages: list[Message], number: int) -> str:
+    """Sum up without a model: what was asked, and where a script stands."""
+    asked = [one.text.strip().split("\n")[0] for one in messages[:-1] if one.role == "user"]
+    lines = [f"- {line[:_LONGEST_QUOTE]}" for line in asked if line and not line.startswith("[")]
+    return "\n".join(["It was asked:", *lines, f"(rehearsed up to answer {number - 1})"])
 
 
 def _prompt(messages: list[Message]) -> tuple[str, list[Message]]:
