@@ -7,6 +7,7 @@ whenever it changed.
 
 from __future__ import annotations
 
+import os
 import platform
 from pathlib import Path
 
@@ -59,16 +60,21 @@ def _agents_files(workspace: Path, config_folder: Path | None, files: Files) -> 
     inside = [folder for folder in above if folder.is_relative_to(root)]
     for folder in reversed(inside):
         path = folder / AGENTS_NAME
-        if path.resolve().is_relative_to(root.resolve()):
+        if _real(path).is_relative_to(_real(root)):
             found.append(path)
     return found
+
+
+def _real(path: Path) -> Path:
+    # Not Path.resolve, which does not take links that go round in circles.
+    return Path(os.path.realpath(path))
 
 
 def _read(path: Path, files: Files) -> str:
     """Return a file's text, nothing if it cannot be read."""
     try:
-        descriptor = files.open_read(path.resolve())
-    except (OSError, RuntimeError):  # the latter of links that go round in circles
+        descriptor = files.open_read(_real(path))
+    except OSError:
         return ""
     try:
         data = files.read_at(descriptor, LARGEST_AGENTS_BYTES + 1, 0)
