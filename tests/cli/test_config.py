@@ -73,7 +73,7 @@ def test_another_workspace(shell, tmp_path):
     )
     done = shell.run("config", "-C", "gone")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "holdfast: There is no folder gone.\n"
+    assert done.stderr == "holdfast: gone is not a folder; say where to work with -C.\n"
 
 
 def test_who_would_answer_is_told_even_if_nobody_would(shell):

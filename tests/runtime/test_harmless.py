@@ -95,6 +95,9 @@ def test_a_program_that_the_workspace_brings_along_is_not_known(workspace, monke
     monkeypatch.setenv("PATH", f"{own}{os.pathsep}{os.environ['PATH']}")
     assert decide("ls", workspace) == ASKED
     assert decide("cat src/a.txt", workspace) == ALLOWED
+    (own / "ls").unlink()
+    (own / "ls").symlink_to("/bin/sh")  # one that only leads out of it is no better
+    assert decide("ls", workspace) == ASKED
     monkeypatch.setenv("PATH", f":{os.environ['PATH']}")
     assert decide("cat src/a.txt", workspace) == ASKED
     monkeypatch.setenv("PATH", "/nowhere")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from holdfast.runtime.agent import Agent
-from holdfast.runtime.recovery import Interrupted
+from holdfast.runtime.recovery import Interrupted, left_running
 from holdfast.runtime.turn import Outcome
 from tests.runtime.bench import Bench, comes_before_the_end, results, text_of
 from tests.runtime.fate import CHANGE
@@ -166,7 +166,7 @@ def test_a_new_prompt_leaves_it_running_and_says_so(orphaned, eventually):
     result = results(orphaned.entries())["call-1-1"]
     assert (result.outcome, text_of(result)) == (
         "unknown",
-        "ready\n[the command is still running]",
+        f"ready\n[the command is still running as process {pid}]",
     )
     assert alive(pid)
     orphaned.file("go").touch()
@@ -188,11 +188,24 @@ def test_when_its_wrapper_was_killed_too_nobody_knows_and_it_is_not_run_again(or
 
 def test_what_still_runs_can_be_ended_before_anything_else(orphaned):
     pid = process_of(orphaned)
-    orphaned.run(lambda agent: agent.end_running())
+    assert orphaned.run(lambda agent: agent.end_running()) == 1
     assert not alive(pid)
     assert interrupted(orphaned).calls[0].state == "cancelled"
     assert orphaned.prompt("say: something else").state == "completed"
     result = results(orphaned.entries())["call-1-1"]
     assert (result.outcome, text_of(result)) == ("cancelled", "ready\n[cancelled]")
     assert lines(orphaned) == []
-    orphaned.run(lambda agent: agent.end_running())  # there is nothing any more
+    assert orphaned.run(lambda agent: agent.end_running()) == 0
+
+
+def test_what_an_earlier_turn_left_running_can_still_be_ended(orphaned):
+    pid = process_of(orphaned)
+    assert orphaned.prompt("say: something else").state == "completed"
+    with orphaned.session() as session:
+        (left,) = left_running(session)
+        assert left.processes[-1].pid == pid
+    assert orphaned.run(lambda agent: agent.end_running()) == 1
+    assert not alive(pid)
+    with orphaned.session() as session:
+        assert left_running(session) == []
+        assert not list((session.path / "spool").glob("*"))

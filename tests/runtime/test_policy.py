@@ -462,3 +462,10 @@ def test_numbers_that_python_cannot_hold_count_too():
     assert arguments_sha256({"a": huge}) != arguments_sha256({"a": other})
     with pytest.raises(UsageError):
         arguments_sha256({"a": object()})
+
+
+def test_a_name_that_no_file_can_have_is_not_denied_but_refused_by_the_tool(workspace):
+    policy = Policy("allow-all", deny=["write(/etc/**)"])
+    for path in ("\ud800", "\0", "../\ud800"):
+        decision = policy.decide("write", "writes", {"path": path}, workspace)
+        assert decision == Decision("allow", "allow-all")

@@ -8,7 +8,7 @@ import pytest
 
 import holdfast
 from holdfast.errors import ConnectFailed
-from holdfast.model.message import Text, ToolResult
+from holdfast.model.message import Text, ToolCall, ToolResult
 from holdfast.runtime.prices import PriceTable
 from holdfast.runtime.providers.chaos import Chaos
 from holdfast.runtime.providers.contract import (
@@ -320,3 +320,23 @@ def test_the_text_of_an_answer_has_the_pieces_that_broke_off(bench):
 def test_the_text_is_that_of_the_last_answer_alone(bench):
     outcome = bench.prompt("say: first\nrun: true\nsay: last")
     assert outcome.text == "last"
+
+
+def test_an_answer_that_no_journal_can_hold_fails_the_turn_and_is_kept_as_it_arrived(bench):
+    endless = float("inf")
+    message = holdfast.assistant([ToolCall(id="a", name="read", arguments={"path": endless})])
+    answer: list[Delta | Exception] = [TextDelta("Look: "), Finished(message, Counts(1, 1))]
+    outcome = bench.prompt("go", FakeProvider(answer))
+    assert outcome.state == "failed"
+    assert "cannot be recorded" in str(outcome.error)
+    assert shapes(bench.entries())[-3:] == ["assistant interrupted", "usage", "turn failed"]
+
+
+def test_a_fault_of_our_own_ends_the_turn_before_it_is_raised(bench, monkeypatch):
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr("holdfast.runtime.turn.context.build", broken)
+    with pytest.raises(ZeroDivisionError):
+        bench.prompt("say: hi")
+    assert shapes(bench.entries()) == ["turn started", "user", "turn failed"]

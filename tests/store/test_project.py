@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 import pytest
@@ -153,3 +154,60 @@ def test_a_workspace_is_recorded_absolute_and_without_links(tmp_path, monkeypatc
     (tmp_path / "link").symlink_to("real")
     monkeypatch.chdir(tmp_path)
     assert workspace_path("link") == str(tmp_path.resolve() / "real")
+
+
+def test_a_hostile_repository_makes_git_run_nothing(tmp_path, monkeypatch):
+    repository = tmp_path / "hostile"
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(repository)]
+    subprocess.run(["git", "init", "-q", str(repository)], check=True)
+    for number in range(2):
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", str(number)], check=True)
+    root = subprocess.run(
+        [*git, "rev-list", "--max-parents=0", "HEAD"], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    (repository / ".git" / "objects" / root[:2] / root[2:]).unlink()
+    proof = tmp_path / "ran"
+    for name, value in {
+        "core.repositoryformatversion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.url": str(repository / ".git"),
+        "remote.origin.uploadpack": f"env > {proof}; false",
+    }.items():
+        subprocess.run([*git, "config", name, value], check=True)
+    monkeypatch.setenv("SOME_API_KEY", "secret")
+    assert project_of(str(repository)) is None
+    assert not proof.exists()
+
+
+def test_git_gets_no_secrets(tmp_path, monkeypatch):
+    proof = tmp_path / "environment"
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\nenv > {proof}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("SOME_API_KEY", "hush-hush")
+    (tmp_path / "w" / ".git").mkdir(parents=True)
+    assert project_of(str(tmp_path / "w")) is None
+    assert "hush-hush" not in proof.read_text()
+    assert "PATH=" in proof.read_text()
+
+
+@pytest.mark.parametrize("name", ["config", "commondir"])
+def test_a_pipe_or_something_endless_is_not_read(tmp_path, name):
+    git = tmp_path / ".git"
+    git.mkdir()
+    os.mkfifo(git / name)
+    assert project_of(str(tmp_path)) is None
+    (git / name).unlink()
+    (git / name).symlink_to("/dev/zero")
+    assert project_of(str(tmp_path)) is None
+    (git / name).unlink()
+    (git / name).write_bytes(b"x" * (1024 * 1024 + 1))
+    assert project_of(str(tmp_path)) is None
+
+
+def test_a_worktree_whose_file_is_too_large_has_no_project(tmp_path):
+    (tmp_path / ".git").write_bytes(b"gitdir: " + b"x" * (1024 * 1024 + 1))
+    assert project_of(str(tmp_path)) is None

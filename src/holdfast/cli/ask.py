@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)?")
+_WITHOUT_PROMPT = ("continue_turn", "kill_running", "run_queue", "compact")
 _UNIT_SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -118,6 +119,8 @@ class _Amount(click.FloatRange):
 def command(*, as_json: bool, words: tuple[str, ...], **options: Any) -> None:
     """Answer one prompt."""
     prompt = options.pop("prompt")
+    if prompt is None and not words and any(options[name] for name in _WITHOUT_PROMPT):
+        prompt = ""
     if prompt is None:
         if words:
             raise click.UsageError(f"There is no command {words[0]!r}; see holdfast --help.")

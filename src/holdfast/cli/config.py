@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
+from holdfast.cli.sessions import folder_given
 from holdfast.errors import HoldfastError
 from holdfast.runtime import config, keys
 from holdfast.runtime.config_file import shown
@@ -23,7 +23,7 @@ from holdfast.store.home import default_home
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(*, folder: str, as_json: bool) -> None:
     """Show the configuration."""
-    found = config.load(Path(folder), environment=os.environ, home=default_home())
+    found = config.load(folder_given(folder), environment=os.environ, home=default_home())
     values = shown_values(msgspec.to_builtins(found.settings))
     answers = _answers(found)
     if as_json:

@@ -21,9 +21,12 @@ from holdfast.model.message import Text
 from holdfast.runtime.agent import Agent
 from holdfast.runtime.assembly import Assembled, assemble
 from holdfast.runtime.providers.catalog import REHEARSAL
+from holdfast.runtime.providers.local import offered
 from holdfast.runtime.providers.rehearsal import serves
+from holdfast.runtime.recovery import left_running
 from holdfast.runtime.stopping import Stopped
 from holdfast.runtime.turn import Outcome
+from holdfast.store.home import default_home
 from holdfast.store.session import Session
 from holdfast.version import __version__
 
@@ -59,7 +62,11 @@ def run(options: Options) -> int:
         found = session_for(store, options)
         stack.callback(_let_go, found.session)
         assembled = assemble(
-            found.session, found.workspace, options.wishes, environment=os.environ, home=store.path
+            found.session,
+            found.workspace,
+            options.wishes,
+            environment=os.environ,
+            home=default_home(),
         )
         options.limits.check_priced(assembled.choice.model, assembled.equipment.prices)
         if text:
@@ -89,7 +96,7 @@ def check_served(assembled: Assembled, prompt: str) -> None:
     choice = assembled.choice
     if choice.provider == REHEARSAL and not assembled.scripted and not serves(prompt):
         unasked = choice.reason == "no key was found"
-        raise ProviderUnavailable(_NO_MODEL if unasked else _REHEARSAL_ONLY)
+        raise ProviderUnavailable(_NO_MODEL + offered() if unasked else _REHEARSAL_ONLY)
 
 
 class _Run:
@@ -160,6 +167,7 @@ class _Run:
         )
         self._assembled.equipment.tell = output.note
         self._signals.told = lambda name: soon(self._end, name)
+        self._signals.raises = False
         if self._signals.first is not None:
             self._end(self._signals.first.name)
         return output
@@ -234,6 +242,9 @@ class _Run:
         if not self._session.recovery.clean:
             self._output.recovered(str(self._session.recovery), [])
         interrupted = await self._agent.interrupted()
+        if interrupted is None:
+            for left in await asyncio.to_thread(left_running, self._session):
+                self._output.note(f"a command still runs as process {left.processes[-1].pid}")
         if interrupted is not None:
             calls = [
                 {
@@ -254,7 +265,7 @@ class _Run:
         if options.compact and self._goes_on:
             await self._compact()
         if options.kill_running and self._goes_on:
-            await self._agent.end_running()
+            await self._end_running()
         if options.continue_turn and self._goes_on:
             outcome = await self._agent.continue_turn()
             if outcome is None:
@@ -271,6 +282,14 @@ class _Run:
             if queued is None:
                 break
             self._outcomes.append(queued)
+
+    async def _end_running(self) -> None:
+        try:
+            ended = await self._agent.end_running()
+        except Stopped as stopped:
+            self._outcomes.append(Outcome("cancelled", str(stopped)))
+        else:
+            self._output.note(f"{ended} command(s) ended" if ended else "no command was running")
 
     async def _compact(self) -> None:
         try:

@@ -6,6 +6,7 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any
 
 import click
@@ -89,6 +90,9 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; a mistake gets one sentence and an exit code, never a traceback."""
     _fill_closed_places()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # what the locale cannot spell is no reason to fail
+            stream.reconfigure(errors="replace")
     try:
         sys.exit(cli.main(prog_name="holdfast", standalone_mode=False))
     except click.exceptions.NoArgsIsHelpError as error:
@@ -97,7 +101,7 @@ def main() -> None:
     except click.ClickException as error:
         _say(f"holdfast: {error.format_message()}")
         sys.exit(2)
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except HoldfastError as error:
         _say(f"holdfast: {error}")

@@ -24,7 +24,7 @@ from holdfast.cli.options import Format
 from holdfast.cli.result import Result
 from holdfast.model.codec import dumps
 from holdfast.model.entry import Entry
-from holdfast.runtime.tools.terminal import for_terminal
+from holdfast.runtime.tools.terminal import for_terminal, on_one_line
 
 
 class Output:
@@ -89,9 +89,14 @@ class Output:
 
     def _say_how_it_ended(self, result: Result) -> None:
         for each in result.denied:
-            self.note(f"denied: {each['tool']} {each['subject']} (allow it with --allow)")
+            subject = on_one_line(each["subject"])
+            self.note(f"denied: {on_one_line(each['tool'])} {subject} (allow it with --allow)")
         if result.cause is not None:
             self.note(f"{result.state}: {result.cause}")
+        if result.requests:
+            cost = "?" if result.cost_usd is None else f"{result.cost_usd:.4f}"
+            tokens = sum(result.usage.values())
+            self.note(f"{result.requests} request(s), {tokens:,} tokens, ${cost}")
         if result.queued:
             self.note(f"{result.queued} prompt(s) wait in the queue; run them with --run-queue")
         if result.resume is not None:

@@ -146,8 +146,9 @@ def workspace_of(session: Session, given: str | None) -> tuple[Path, bool]:
 @contextmanager
 def ephemeral_home() -> Iterator[Path]:
     """Give a home that is removed at the end: the same store, for nothing to be kept."""
-    base = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108  the name is fresh, and made 0700
-    home = Path(base) / f"holdfast-{new_name()}{new_name()}"
+    given = Path(os.environ.get("TMPDIR", ""))
+    base = given if given.is_absolute() and given.is_dir() else Path("/tmp")  # noqa: S108  0700
+    home = base / f"holdfast-{new_name()}{new_name()}"
     try:
         yield home
     finally:

@@ -1,7 +1,7 @@
 """Signals that end a run, caught from its beginning to its very end.
 
-They are remembered, not obeyed: whoever runs decides how it comes to its end. A signal that was
-ignored when the program was started, such as under ``nohup``, stays ignored.
+Once there is a run they are remembered, not obeyed: it decides how it comes to its end. A signal
+that was ignored when the program was started, such as under ``nohup``, stays ignored.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ class Signals:
 
     def __init__(self) -> None:
         self.first: signal.Signals | None = None
+        self.raises = True
+        """Whether a signal ends the block at once: until there is a run that can be ended."""
         self.told: Callable[[str], object] | None = None
         self._before: dict[signal.Signals, Any] = {}
 
@@ -40,5 +42,8 @@ class Signals:
     def _caught(self, number: int, _: FrameType | None) -> None:
         caught = signal.Signals(number)
         self.first = self.first or caught
+        if self.raises:
+            self.raises = False  # whatever is cleaned up now is not to be interrupted again
+            raise SystemExit(128 + caught)
         if self.told is not None:
             self.told(caught.name)

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from holdfast.cli.config import shown_values, spelled
+from holdfast.cli.sessions import folder_given
 from holdfast.errors import UsageError
 from holdfast.journal.files import Files
 from holdfast.runtime import config
@@ -35,7 +36,7 @@ from holdfast.store.home import default_home
 def command(*, folder: str | None, base: str, yes: bool, listing: bool, remove: bool) -> None:
     """Trust a project's file."""
     trust = Trust(default_home())
-    workspace = Path(base) / (folder or ".")
+    workspace = folder_given(base) / (folder or "")
     if listing:
         _list(trust)
     elif remove:

@@ -97,14 +97,15 @@ class Agent:
             await asyncio.to_thread(self._forget, interrupted)
         return interrupted
 
-    async def end_running(self) -> None:
-        """End the commands that an interrupted turn left running; they count as cancelled."""
-        await self._whole(self._running_ended)
+    async def end_running(self) -> int:
+        """End the commands that earlier turns left running, and return how many there were.
 
-    async def _running_ended(self) -> None:
-        interrupted = await self._examined()
-        if interrupted is not None:
-            await end_running(interrupted, self._with)
+        Those of a turn without an end count as cancelled.
+
+        Raises:
+            Stopped: it was cancelled; what runs was asked to end.
+        """
+        return await self._whole(lambda: self._stop.guard(end_running(self.session)))
 
     def _forget(self, interrupted: Interrupted) -> None:
         """Clear the spool of an interrupted turn, but for commands that still run."""

@@ -84,6 +84,8 @@ def assemble(
     hidden = {*PROVIDER_KEYS, *catalog.SECRET_VARIABLES}
     if settings.key_variable:
         hidden.add(settings.key_variable)
+    urls = (vendor.url_variable for vendor in catalog.VENDORS.values())
+    hidden.update(name for name in urls if "@" in environment.get(name, ""))  # with a password
     equipment = Equipment(
         session=session,
         provider=catalog.build(choice, sources, script=script, chaos=wishes.chaos),
@@ -107,9 +109,14 @@ def assemble(
     return Assembled(equipment, choice, configuration, login, script is not None)
 
 
-def _own_files(*folders: Path) -> list[str]:
-    """Return rules that keep file tools from what says who may do what, whatever is allowed."""
-    return [f"write({os.path.realpath(each)}/**)" for each in folders]
+def _own_files(config_folder: Path, home: Path) -> list[str]:
+    """Return rules that keep file tools from what says who may do what, whatever is allowed.
+
+    Keys are not even read: what a tool reads is recorded, and sent to the provider.
+    """
+    real_config, real_home = os.path.realpath(config_folder), os.path.realpath(home)
+    denied = [f"write({real_config}/**)", f"write({real_home}/**)"]
+    return [*denied, f"read({real_config}/{keys.KEYS_NAME})"]
 
 
 def _script(wishes: Wishes) -> list[Step] | None:

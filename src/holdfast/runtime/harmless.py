@@ -47,7 +47,7 @@ def _is_systems_own(name: str, workspace: Workspace) -> bool:
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         if not folder.startswith("/"):
             return False  # the current folder, which is the workspace
-        path = os.path.realpath(os.path.join(folder, name))  # noqa: PTH118  as the shell does it
+        path = os.path.join(folder, name)  # noqa: PTH118  as the shell does it
         if os.access(path, os.X_OK):
-            return not path.startswith(workspace.root + os.sep)
+            return not workspace.holds(path) and not workspace.holds(os.path.realpath(path))
     return False

@@ -260,7 +260,7 @@ def _denied(rule: Rule, tool: str, arguments: dict[str, Any], workspace: Workspa
         place = workspace.locate(name)
     except Refusal:
         # Out of reach for the tools as well, but what is denied is not even asked about.
-        return rule.absolute and "\0" not in name and rule.denies_path(os.path.realpath(name))
+        return rule.absolute and _denies_outside(rule, name)
     if _denies(rule, place):
         return True
     if tool not in _SEARCHES or tool not in {rule.tool, "grep"}:
@@ -272,6 +272,13 @@ def _denied(rule: Rule, tool: str, arguments: dict[str, Any], workspace: Workspa
         fits.fullmatch("/".join(found.parts[len(place.parts) :])) and _denies(rule, found)
         for found in Walk(workspace, place, Event())
     )
+
+
+def _denies_outside(rule: Rule, name: str) -> bool:
+    try:
+        return rule.denies_path(os.path.realpath(name))
+    except ValueError:  # no file can have such a name
+        return False
 
 
 def _denies(rule: Rule, place: Place) -> bool:

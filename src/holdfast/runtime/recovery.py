@@ -13,6 +13,7 @@ is completed, waits for what runs, runs what never ran, and leaves alone what ma
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Literal, Protocol
@@ -21,7 +22,7 @@ from msgspec import Struct, field
 
 from holdfast.model.entry import TREE, Approval, Body, Entry, Tool, Turn
 from holdfast.model.message import Message, Text, ToolCall, ToolResult
-from holdfast.runtime.equipment import Equipment
+from holdfast.runtime.equipment import SPOOL_NAME, Equipment
 from holdfast.runtime.pairing import calls_of, matched
 from holdfast.runtime.policy import arguments_sha256
 from holdfast.runtime.stopping import Stop
@@ -29,13 +30,25 @@ from holdfast.runtime.tools import bash
 from holdfast.runtime.tools.change import recover_change
 from holdfast.runtime.tools.contract import Done
 from holdfast.runtime.tools.edit import Edit
-from holdfast.runtime.tools.spool import Recovered, folder_of, forget, recover
+from holdfast.runtime.tools.spool import (
+    Recovered,
+    clear,
+    end,
+    folder_of,
+    forget,
+    forget_folder,
+    recover,
+    recover_folder,
+)
+from holdfast.runtime.tools.terminal import on_one_line
 from holdfast.runtime.tools.write import Write
 from holdfast.store.session import Session
 from holdfast.store.streams import Stream
 
 State = Literal["completed", "failed", "cancelled", "denied", "running", "never_ran", "unknown"]
 CAUSE = "interrupted"
+_LOOK_SECONDS = 0.05
+_SLACK_SECONDS = 2.0  # for a wrapper that does the killing itself
 _FILE_TOOLS = frozenset({Write.spec.name, Edit.spec.name})  # these leave word of what they change
 _NOT_REACHED = "[not run: the session was interrupted before this call was started]"
 _MAY_HAVE_RUN = (
@@ -54,7 +67,6 @@ _PEOPLE_SAY = {
     "never_ran": "never ran",
     "unknown": "may have run",
 }
-_LONGEST_QUOTE = 80
 
 
 class Found(Struct, frozen=True):
@@ -75,7 +87,7 @@ class Found(Struct, frozen=True):
     def __str__(self) -> str:
         """Return a line for people."""
         pid = "" if self.pid is None else f" (process {self.pid})"
-        return f"{self.call.name} {_quoted(self.subject)} {_PEOPLE_SAY[self.state]}{pid}"
+        return f"{self.call.name} {on_one_line(self.subject)} {_PEOPLE_SAY[self.state]}{pid}"
 
 
 class Interrupted(Struct, frozen=True):
@@ -96,7 +108,7 @@ class Interrupted(Struct, frozen=True):
     def __str__(self) -> str:
         """Return a report for people, a line for each call."""
         how = "waits for an approval" if self.waiting else "was interrupted"
-        lines = [f"The last turn {how}: {_quoted(self.prompt)}"]
+        lines = [f"The last turn {how}: {on_one_line(self.prompt)}"]
         lines += [f"  {found}" for found in self.calls]
         if self.broke_off:
             lines.append("  an answer broke off; what had arrived is kept")
@@ -109,7 +121,13 @@ class Answers(Protocol):
     """What ``resumed`` needs of a round."""
 
     async def answer(
-        self, call: ToolCall, done: Done, kept: list[str] = ..., stream: Stream | None = ...
+        self,
+        call: ToolCall,
+        done: Done,
+        kept: list[str] = ...,
+        stream: Stream | None = ...,
+        *,
+        still_runs: bool = ...,
     ) -> None:
         """Make a result durable."""
         ...
@@ -294,22 +312,46 @@ async def resumed(
             keep = equipment.keeping(kept, stop)
             done = await stop.guard(bash.attach(spool, found.call.id, stream.write, keep))
         assert done is not None
-        await answers.answer(found.call, done, kept, stream)
+        left_alone = found.state == "running" and stream is None
+        await answers.answer(found.call, done, kept, stream, still_runs=left_alone)
     await answers.run(to_run, interrupted.approvals)
 
 
-async def end_running(interrupted: Interrupted, equipment: Equipment) -> None:
-    """End the commands that an interrupted turn left running; what they had done is kept."""
-    for found in interrupted.calls:
-        if found.state == "running" and interrupted.seq is not None:
-            equipment.tell(f"Ending: {found}.")
-            spool = equipment.spool(interrupted.seq)
-            waiting = asyncio.ensure_future(
-                bash.attach(spool, found.call.id, lambda _: None, equipment.session.keep)
-            )
-            await asyncio.sleep(0)  # one that has not begun would just be dropped
-            waiting.cancel()
-            await waiting
+def left_running(session: Session) -> list[Recovered]:
+    """Return the commands that turns of this session left running, whichever; blocks.
+
+    What is left of those that have ended is removed, unless the last turn still needs it.
+    """
+    found: list[Recovered] = []
+    needed = session.state.turn_is_open
+    for spool in sorted((session.path / SPOOL_NAME).glob("*")):
+        for folder in spool.iterdir():
+            recovered = recover_folder(folder, claim=False)
+            if recovered.state == "running":
+                found.append(recovered)
+            elif not needed:
+                forget_folder(folder)
+        clear(spool)
+    return found
+
+
+async def end_running(session: Session) -> int:
+    """End the commands that turns of this session left running; return how many there were.
+
+    They are asked to end, and made to after five seconds; what they had done is kept.
+    """
+    running = await asyncio.to_thread(left_running, session)
+    for recovered in running:
+        await asyncio.to_thread(end, recovered)
+    deadline = time.monotonic() + bash.GRACE_SECONDS + _SLACK_SECONDS
+    left = running
+    while left:
+        await asyncio.sleep(_LOOK_SECONDS)
+        if time.monotonic() >= deadline:
+            for recovered in left:
+                await asyncio.to_thread(end, recovered, kill=True)
+        left = await asyncio.to_thread(left_running, session)
+    return len(running)
 
 
 def _said(text: str, outcome: str) -> Done:
@@ -337,8 +379,3 @@ def _pid(found: Recovered) -> int | None:
 
 def _name_of(data: bytes) -> str:
     return sha256(data).hexdigest()
-
-
-def _quoted(text: str) -> str:
-    line = " ".join(text.split())
-    return f"“{line if len(line) <= _LONGEST_QUOTE else line[:_LONGEST_QUOTE] + '…'}”"

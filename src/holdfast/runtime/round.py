@@ -24,7 +24,6 @@ from holdfast.runtime.tools.spool import clear, forget
 from holdfast.store.streams import Stream
 
 _LOG = logging.getLogger("holdfast")
-NOBODY_ANSWERED = "nobody to ask"
 
 
 class Waiting(Exception):
@@ -177,14 +176,23 @@ class Round:
         except Stopped:
             done = Done([*live.shown, Text(text=_BROKEN_OFF)], "cancelled")
         except Exception as error:  # noqa: BLE001  a tool must not take the turn down with it
-            _LOG.exception("The tool %s failed", call.name)
+            _LOG.debug("The tool %s failed", call.name, exc_info=True)
             done = Done([*live.shown, Text(text=_BROKEN.format(error=error))], "unknown")
         await self.answer(call, done, kept, live.stream)
 
     async def answer(
-        self, call: ToolCall, done: Done, kept: Iterable[str] = (), stream: Stream | None = None
+        self,
+        call: ToolCall,
+        done: Done,
+        kept: Iterable[str] = (),
+        stream: Stream | None = None,
+        *,
+        still_runs: bool = False,
     ) -> None:
-        """Make a result durable; what the tool left in the spool is not needed from then on."""
+        """Make a result durable; what the tool left in the spool is not needed from then on.
+
+        Unless its command still runs: then that is how it will be found again.
+        """
         message = _answer(call, done, kept)
         session = self._with.session
         ticket = (
@@ -192,7 +200,8 @@ class Round:
         )
         await self._with.durable(ticket, giving_up=self._gives_up)
         self.unanswered.pop(call.id, None)
-        await asyncio.to_thread(forget, self._spool, call.id)
+        if not still_runs:
+            await asyncio.to_thread(forget, self._spool, call.id)
 
     async def _append(self, entries: list[Body]) -> None:
         if entries:

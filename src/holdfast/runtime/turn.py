@@ -14,7 +14,7 @@ from contextlib import aclosing
 
 from msgspec import Struct, field
 
-from holdfast.errors import ProviderError
+from holdfast.errors import EmptyReply, ProviderError, StorageError, UsageError
 from holdfast.journal.ticket import Ticket
 from holdfast.model import entry as bodies
 from holdfast.model.entry import Body, Usage
@@ -121,6 +121,11 @@ class Turn:
             return await self._end("waiting", "an approval is needed")
         except ProviderError as error:
             return await self._end("failed", str(error), error)
+        except StorageError:
+            raise  # nothing more can be written down
+        except Exception as error:
+            await self._end("failed", f"{type(error).__name__}: {error}")
+            raise
 
     def _is_cut_off(self, message: Message) -> bool:
         """Tell whether an answer ended because it was too long, and the rest may be asked for."""
@@ -200,10 +205,14 @@ class Turn:
         """Hand in the whole message and what it cost, as one; the price is that of now."""
         usage = self._with.usage(counts, message.model, request.model)
         self._with.known_tokens = _size_of(counts)
-        stream, self._live = self._stream(request), None
-        ticket = stream.submit(
-            message.stop or "end", message.content, along=[usage], request=message.request
-        )
+        try:
+            ticket = self._stream(request).submit(
+                message.stop or "end", message.content, along=[usage], request=message.request
+            )
+        except UsageError as error:
+            told = f"The answer cannot be recorded, and is left as it arrived: {error}"
+            raise EmptyReply(told, retryable=False) from error
+        self._live = None
         return _Answer(message, ticket)
 
     async def _keep_what_arrived(self, model: str) -> None:

@@ -2,6 +2,10 @@
 
 A git repository is known by its first remote (without credentials), else by its root commit. A
 folder outside any repository is its own path only.
+
+The folder may be anybody's. What is read of it are files of a sensible size and nothing else, and
+git is asked in a way that its configuration cannot make it run or fetch anything, without whatever
+secrets are in this process's environment.
 """
 
 from __future__ import annotations
@@ -9,16 +13,22 @@ from __future__ import annotations
 import configparser
 import os
 import re
+import stat
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import UsageError
+from holdfast.journal.files import Files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _GIT_TIMEOUT_SECONDS = 2.0
+_GIT = ("git", "-c", "protocol.allow=never", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/")
+_GIT_NEEDS = ("PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "LANG", "LC_ALL")
+_LARGEST_FILE_BYTES = 1024 * 1024
+_files = Files()
 _HOST = re.compile(r"([\w.-]+|\[[\da-fA-F:.]+\])(?::\d*)?")
 _END = re.compile(r"[\s\"?#;]")  # a quote, a comment, or a query that may hold a token
 
@@ -59,7 +69,7 @@ def _git_folder(folder: Path) -> Path | None:
             if git.is_dir():
                 return git
             if git.is_file():  # a worktree or submodule: one line that says where
-                return _common_folder(candidate / git.read_text("utf-8").partition(": ")[2].strip())
+                return _common_folder(candidate / _text(git).partition(": ")[2].strip())
         except (OSError, ValueError):
             return None
     return None
@@ -67,13 +77,31 @@ def _git_folder(folder: Path) -> Path | None:
 
 def _common_folder(git_folder: Path) -> Path:
     common = git_folder / "commondir"
-    return git_folder / common.read_text("utf-8").strip() if common.is_file() else git_folder
+    return git_folder / _text(common).strip() if common.is_file() else git_folder
+
+
+def _text(path: Path) -> str:
+    """Return what a file says; a pipe is not waited for, and nothing endless is read.
+
+    Raises:
+        OSError, ValueError: it is no such file.
+    """
+    descriptor = _files.open_read(os.path.realpath(path))
+    try:
+        if not stat.S_ISREG(_files.status(descriptor).st_mode):
+            raise ValueError(f"{path} is no file")
+        data = _files.read_at(descriptor, _LARGEST_FILE_BYTES + 1, 0)
+    finally:
+        _files.close(descriptor)
+    if len(data) > _LARGEST_FILE_BYTES:
+        raise ValueError(f"{path} is too large")
+    return data.decode()
 
 
 def _remote(git_folder: Path) -> str | None:
     parser = configparser.ConfigParser(strict=False, interpolation=None, allow_no_value=True)
     try:
-        parser.read_string((git_folder / "config").read_text("utf-8"))
+        parser.read_string(_text(git_folder / "config"))
     except (OSError, ValueError, configparser.Error):
         return None
     remotes = [name for name in parser.sections() if name.startswith('remote "')]
@@ -99,9 +127,10 @@ def _place(url: str) -> str | None:
 
 
 def _root_commit(workspace: str) -> str | None:
-    command = ["git", "-C", workspace, "rev-list", "--max-parents=0", "HEAD"]
-    # Inside a git hook these name the hook's repository, wherever the folder is.
-    environment = {name: value for name, value in os.environ.items() if name[:4] != "GIT_"}
+    command = [*_GIT, "-C", workspace, "rev-list", "--max-parents=0", "HEAD"]
+    # Nor what begins with GIT_: inside a git hook it names the hook's repository.
+    environment = {name: os.environ[name] for name in _GIT_NEEDS if name in os.environ}
+    environment |= {"GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
     try:
         done = subprocess.run(  # noqa: S603  fixed words, and a folder as one argument
             command,

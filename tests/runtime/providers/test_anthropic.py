@@ -219,3 +219,27 @@ def test_a_stream_without_its_last_event_broke_off():
     assert error.retryable
     _, error = asked(Reply([message_start()]), how=refused)
     assert isinstance(error, EmptyReply)
+
+
+def test_calls_with_one_id_or_none_get_ids_of_their_own():
+    reply = messages_reply(
+        call_block(0, "same", "look", '{"at": "a"}'),
+        call_block(1, "same", "look", '{"at": "b"}'),
+        call_block(2, "", "look", '{"at": "c"}'),
+        stop="tool_use",
+    )
+    *deltas, last = asked(reply, request(tools=[LOOK]))
+    calls = last.message.content
+    assert [call.arguments["at"] for call in calls] == ["a", "b", "c"]
+    ids = [call.id for call in calls]
+    assert ids[0] == "same"
+    assert len({*ids}) == 3
+    assert "" not in ids
+    assert list(dict.fromkeys(delta.call_id for delta in deltas)) == ids
+
+
+@pytest.mark.parametrize("given", ['{"at": NaN}', '{"at": 1e999}', "[" * 100_000])
+def test_arguments_that_no_journal_can_hold_reach_the_tool_as_text(given):
+    reply = messages_reply(call_block(0, "toolu_1", "look", given), stop="tool_use")
+    last = asked(reply, how=answer)
+    assert last.message.content == [ToolCall(id="toolu_1", name="look", arguments=given)]

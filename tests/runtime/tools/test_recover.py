@@ -64,7 +64,8 @@ def test_a_command_outlives_its_agent_and_is_recovered_as_completed(desk, eventu
         process.wait()
         found = recover(desk.spool, "call")
         assert found.state == "running"
-        assert text_of(answer(found, desk.keep)) == "ready\n[the command is still running]"
+        running = f"[the command is still running as process {found.processes[-1].pid}]"
+        assert text_of(answer(found, desk.keep)) == f"ready\n{running}"
         assert answer(found, desk.keep).outcome == "unknown"
     eventually(lambda: recover(desk.spool, "call").state != "running")
     found = recover(desk.spool, "call")

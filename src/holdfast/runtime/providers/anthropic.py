@@ -18,7 +18,7 @@ from holdfast.runtime.providers.contract import (
     ThinkingDelta,
     ToolCallDelta,
 )
-from holdfast.runtime.providers.outgoing import arguments_of
+from holdfast.runtime.providers.outgoing import arguments_of, new_id
 from holdfast.runtime.providers.vendor import VendorProvider
 
 ENDPOINT = "https://api.anthropic.com"
@@ -119,7 +119,12 @@ class Answer:
             self._usage |= {name: count for name, count in usage.items() if type(count) is int}
 
     def _begin(self, index: int, block: dict[str, Any]) -> Iterator[Delta]:
-        self._blocks[index] = dict(block)
+        block = dict(block)
+        if block.get("type") == "tool_use":
+            taken = {each.get("id") for each in self._blocks.values()}
+            if not block.get("id") or block["id"] in taken:  # servers that imitate the API do this
+                block["id"] = new_id()
+        self._blocks[index] = block
         match block:
             case {"type": "tool_use", "id": str(call_id), "name": str(name)}:
                 self.started = True

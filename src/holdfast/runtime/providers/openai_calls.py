@@ -10,17 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from secrets import token_hex
 from typing import Any
 
 from holdfast.model.message import ToolCall
 from holdfast.runtime.providers.contract import ToolCallDelta
-from holdfast.runtime.providers.outgoing import arguments_of
-
-
-def new_id() -> str:
-    """Return an id for a call whose server gave none."""
-    return f"call_{token_hex(12)}"
+from holdfast.runtime.providers.outgoing import arguments_of, new_id
 
 
 class _Open:

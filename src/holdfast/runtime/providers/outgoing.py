@@ -12,8 +12,12 @@ import math
 import re
 from base64 import b64decode
 from binascii import Error as NotBase64
+from secrets import token_hex
 from typing import Any
 
+from holdfast.errors import UsageError
+from holdfast.model.codec import encode_body
+from holdfast.model.entry import Custom
 from holdfast.model.message import File, Image
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -63,11 +67,17 @@ def note(part: Image | File) -> str:
     return f"[file not shown: {part.name}, {part.media_type}]"
 
 
+def new_id() -> str:
+    """Return an id for a call whose server gave none."""
+    return f"call_{token_hex(12)}"
+
+
 def arguments_of(text: str) -> Any:
     """Return the arguments of a tool call from their JSON text.
 
     Nothing at all and ``null`` are no arguments; an object that was encoded twice is decoded twice.
-    Text that is no JSON comes back as it is: the tool tells the model what is wrong with it.
+    Text that is no JSON, or holds what no journal can (NaN, numbers beyond all bounds, nesting
+    without end), comes back as it is: the tool tells the model what is wrong with it.
     """
     if not text.strip():
         return {}
@@ -75,6 +85,7 @@ def arguments_of(text: str) -> Any:
         value = json.loads(text)
         if isinstance(value, str):
             value = json.loads(value)
-    except ValueError:
+        encode_body(Custom("arguments", value))
+    except (ValueError, RecursionError, UsageError):
         return text
     return {} if value is None else value

@@ -176,7 +176,9 @@ def answer(recovered: Recovered, keep: Callable[[bytes], str]) -> Done:
         ended = Ended(recovered.status, recovered.status.size_bytes, cancelled=False)
         return _worded(recovered.output.parent, ended, keep, None)
     text = shown(recovered.output, size_of(recovered.output), keep)
-    note = "is still running" if recovered.state == "running" else _GONE
+    note = _GONE
+    if recovered.state == "running":
+        note = f"is still running as process {recovered.processes[-1].pid}"
     return Done(content=[Text(text=_joined(text, f"the command {note}"))], outcome="unknown")
 
 

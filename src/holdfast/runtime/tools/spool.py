@@ -96,7 +96,11 @@ def forget(spool: Path, call_id: str) -> None:
 
     The folder goes at once: a wrapper that is about to start must not find it without ``pid``.
     """
-    folder = folder_of(spool, call_id)
+    forget_folder(folder_of(spool, call_id))
+
+
+def forget_folder(folder: Path) -> None:
+    """Remove what the call that a folder belongs to left; see ``forget``."""
     forgotten = folder.with_name(f"{_FORGOTTEN}{new_name()}")
     with suppress(FileNotFoundError):
         _files.rename(folder, forgotten)
@@ -126,7 +130,11 @@ def recover(spool: Path, call_id: str, *, claim: bool = True) -> Recovered:
     kept from it, so that ``never_ran`` stays true; without (a reader changes nothing) such a
     command is reported as never run all the same.
     """
-    folder = folder_of(spool, call_id)
+    return recover_folder(folder_of(spool, call_id), claim=claim)
+
+
+def recover_folder(folder: Path, *, claim: bool = True) -> Recovered:
+    """Tell what became of the command that a folder belongs to; see ``recover``."""
     output = folder / wrapper.OUTPUT
     processes = _processes(folder)
     if processes is None and claim:

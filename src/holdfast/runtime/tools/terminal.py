@@ -36,3 +36,9 @@ def for_terminal(text: str) -> str:
 
 def _spelled(code: int) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def on_one_line(text: str, longest: int = 80) -> str:
+    """Return the beginning of a text in quotes, on one line: it cannot pass for lines of ours."""
+    line = " ".join(text[: 4 * longest].split())
+    return f"“{for_terminal(line if len(line) <= longest else line[:longest] + '…')}”"

@@ -103,6 +103,10 @@ class Workspace:
             f"{name} is outside the workspace ({self.root}), and no permission covers it."
         )
 
+    def holds(self, path: str) -> bool:
+        """Tell whether an absolute path is in a folder that may be used, taken as it is."""
+        return any(_below(os.path.normpath(path), root) is not None for root in self._roots)
+
     # Reading
 
     def read(self, place: Place, limit_bytes: int = LARGEST_FILE_BYTES) -> Content:
