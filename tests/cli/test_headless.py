@@ -145,7 +145,7 @@ def test_what_is_not_allowed_is_refused_told_to_the_model_and_listed(program):
 
 def test_text_output_lists_what_was_denied_on_standard_error(program):
     done = program.run("-p", "run: touch made")
-    assert "denied: bash touch made" in done.err
+    assert "denied: bash “touch made”" in done.err
 
 
 def test_allow_lets_one_command_through_and_no_other(program):

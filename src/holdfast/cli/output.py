@@ -90,7 +90,7 @@ class Output:
     def _say_how_it_ended(self, result: Result) -> None:
         for each in result.denied:
             subject = on_one_line(each["subject"])
-            self.note(f"denied: {on_one_line(each['tool'])} {subject} (allow it with --allow)")
+            self.note(f"denied: {each['tool']} {subject} (allow it with --allow)")
         if result.cause is not None:
             self.note(f"{result.state}: {result.cause}")
         if result.requests:
