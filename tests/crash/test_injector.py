@@ -170,7 +170,8 @@ def test_threads_share_one_counter(play):
     trial = play(write_in_threads)
     numbers = sorted(operation.number for operation in trial.log.operations)
     assert numbers == list(range(1, 405))
-    assert play(write_in_threads, "before", 200).log.struck.number == 200
+    # The first that gets there is struck; three others may be on their way with the next numbers.
+    assert play(write_in_threads, "before", 200).log.struck.number in range(200, 204)
 
 
 # Faults
