@@ -100,6 +100,8 @@ class Model:
         while self.head is not None and self.head not in kept:
             self.head = self.nodes[self.head].parent
         self.nodes = {seq: self.nodes[seq] for seq in kept}
+        for node in self.nodes.values():  # a checkpoint that no longer counts may have shown more
+            node.visible = [seq for seq in node.visible if seq in kept]
 
 
 class World:
