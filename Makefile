@@ -4,13 +4,17 @@
 PYTHON ?= python3
 ARGS ?=
 LEVEL ?= ci
+# Twice the cores of a small machine: many tests wait for processes of their own.
+WORKERS ?= 4
 
 export PYTHON
+# Else each of the thousands of processes that tests and benchmarks start would compile the program.
+unexport PYTHONDONTWRITEBYTECODE
 venv := .venv/bin
 py := $(venv)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types layers cover unit bench crash lock clean
+.PHONY: help setup demo test lint types layers cover unit bench crash pictures lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -18,8 +22,8 @@ help: ## List the targets
 setup: ## Build .venv from the pinned requirements; does nothing if it is up to date
 	@sh scripts/setup
 
-demo: setup ## Run the demonstration
-	@$(py) examples/demo.py $(ARGS)
+demo: setup ## Strike the agent on purpose and see what is left; ARGS="--scenario tool" picks one
+	@$(py) -m holdfast drill $(ARGS)
 
 test: lint types layers cover crash ## Run every check
 
@@ -34,7 +38,9 @@ layers: setup ## Check that each layer imports only those below it
 	$(venv)/lint-imports
 
 cover: setup ## Run all tests and hold the coverage
-	$(py) -m coverage run -m pytest
+	$(py) -m coverage erase
+	COVERAGE_PROCESS_START=pyproject.toml $(py) -m pytest -n $(WORKERS) --dist worksteal
+	$(py) -m coverage combine --quiet
 	$(py) -m coverage report
 
 unit: setup ## Run tests without coverage; ARGS="tests/journal -k torn" picks some
@@ -43,13 +49,15 @@ unit: setup ## Run tests without coverage; ARGS="tests/journal -k torn" picks so
 crash: setup ## Prove durability; LEVEL=nightly takes hours, ARGS="--layer B" picks some
 	$(py) -m tests.crash --level $(LEVEL) $(ARGS)
 
-# Without cached bytecode a start-up time would measure the compiler.
 bench: setup ## Run the benchmarks; ARGS are theirs
-	env -u PYTHONDONTWRITEBYTECODE $(py) -m benchmarks $(ARGS)
+	$(py) -m benchmarks $(ARGS)
+
+pictures: setup ## Draw the pictures of the screens anew; wants tmux, ARGS=chat picks one
+	$(py) -m scripts.pictures $(ARGS)
 
 lock: ## Write requirements/dev.txt anew; ARGS=--upgrade moves every pin
 	@sh scripts/lock $(ARGS)
 
 clean: ## Remove caches and build products; keeps .venv
-	rm -rf build dist htmlcov .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . \( -name .venv -o -name .git \) -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +

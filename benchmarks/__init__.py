@@ -13,4 +13,6 @@ is held against the goal.
     listing        ten thousand sessions: warm, after a change, without the index
     startup        the import
     size           bytes on disk
+    loop           the agent loop around a provider
+    terminal       the chat: to a prompt, bytes, processor time (``program`` is one on a terminal)
 """

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import append, listing, load, loop, resume, size, startup
+from benchmarks import append, listing, load, loop, resume, size, startup, terminal
 from benchmarks.harness import Bench, Progress, Result
 from benchmarks.report import file_system, machine_facts, table, write_json
 
@@ -27,6 +27,7 @@ BENCHMARKS: dict[str, Callable[[Bench], Iterator[Result]]] = {
     "import": startup.startup,
     "size": size.size,
     "loop": loop.loop,
+    "terminal": terminal.terminal,
 }
 _RESULTS = Path(__file__).with_name("results.json")
 _IN_MEMORY = {"tmpfs", "ramfs"}

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import holdfast
 from tests.fakes import FakeFiles
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # This worker is being measured. What the tests start is not, and must not be slowed down.
+    os.environ.pop("COVERAGE_PROCESS_START", None)
+
+# How long an example takes says nothing where tests share the processor with others.
+settings.register_profile(
+    "holdfast", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("holdfast")
 
 
 @pytest.fixture

@@ -86,7 +86,7 @@ def test_locked_says_who_and_what_to_do():
     assert error.holder.pid == 4711
     assert error.session == "the-session"
     assert "process 4711 on tower since 2026-11-15T19:40:12.001Z" in str(error)
-    assert "mode='read'" in str(error)
+    assert "for reading only" in str(error)
 
 
 def test_an_unknown_holder_is_another_process():

@@ -25,7 +25,7 @@ might want to branch on is a typed attribute. ``exit_code`` is what the command 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class HoldfastError(Exception):
     """Root of the tree: catch this to catch everything Holdfast reports."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code: int = 1
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...], dict[str, Any]]:
         """Pickle the message and the attributes, whatever the constructor takes.
@@ -79,7 +79,7 @@ class SessionLocked(StorageError):
     def __init__(self, session: str, holder: Holder) -> None:
         super().__init__(
             f"Session {session} is being written by {holder}: "
-            "open it with mode='read', fork it, or wait until that process lets go."
+            "open it for reading only, fork it, or wait until that process lets go."
         )
         self.session = session
         self.holder = holder

@@ -28,3 +28,13 @@ def vendor() -> Iterator[Callable[..., Vendor]]:
             return stack.enter_context(vendor_on_loopback(*replies))
 
         yield start
+
+
+@pytest.fixture
+def session(program: Program) -> Iterator[str]:
+    """Make a session whose tools may do anything; its runners are stopped at the end."""
+    program.configure('mode = "allow-all"')
+    assert program.run("-p", "say: hello").code == 0
+    (folder,) = program.sessions()
+    yield folder.name
+    program.run("stop", "--all")

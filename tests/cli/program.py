@@ -37,7 +37,7 @@ def alive(pid: int) -> bool:
     """Tell whether a process runs; one that only waits for its parent does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second if it ends while it is read
         return False
     return state not in "ZX"
 

@@ -155,10 +155,10 @@ def test_wrong_usage_gets_one_sentence_and_exits_2(holdfast_command, words):
     assert done.stderr.count("\n") == 1
 
 
-def test_nothing_at_all_gets_the_help_and_exits_2(holdfast_command):
+def test_nothing_at_all_without_a_terminal_gets_one_sentence(holdfast_command):
     done = holdfast_command()
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("Usage: holdfast")
+    assert done.stderr == "holdfast: A chat needs a terminal; without one: holdfast -p PROMPT.\n"
 
 
 def test_a_home_that_cannot_be_read_gets_one_sentence(holdfast_command, home):
@@ -206,4 +206,22 @@ main()
         check=False,
     )
     assert done.returncode == 130
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [["ls"], ["status"], ["config"]])
+def test_an_output_without_room_gets_one_sentence(program, words):
+    assert program.run("-p", "say: hello").code == 0
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*PROGRAM, *words],
+            env=program.environment,
+            cwd=program.folder,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    if words != ["status"]:  # which has nothing to say there
+        assert done.returncode == 1
+        assert done.stderr == b"holdfast: Standard output cannot be written: there is no room.\n"
     assert b"Traceback" not in done.stderr

@@ -55,7 +55,7 @@ def test_a_session_of_the_rehearsal_model_says_how_to_choose_another(program):
     ("words", "told"),
     [
         (["-p"], "empty"),
-        (["-c"], "Say what to do"),
+        (["-c"], "A chat needs a terminal"),
         (["nonsense"], "no command 'nonsense'"),
         (["-p", "one", "two"], "put it in quotes"),
         (["-p", "say: x", "-r"], "Say which session"),
@@ -91,7 +91,7 @@ def test_max_turns_ends_the_turn_and_exits_3(program):
 
 
 def test_the_time_limit_ends_a_command_and_exits_3(program):
-    words = ["--allow-all", "--time-limit", "0.3s", "--json"]
+    words = ["--allow-all", "--time-limit", "4s", "--json"]  # time enough to begin
     done = program.run("-p", "run: echo begun; sleep 1000", *words)
     assert done.code == done.object["exit_code"] == 3
     assert "--time-limit" in done.object["cause"]

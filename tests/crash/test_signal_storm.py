@@ -13,18 +13,23 @@ import json, random, signal, time
 
 random.seed(int(sys.argv[2]))
 session = store.create()
-attempts, acknowledged, interrupts = 0, [], 0
+attempts, acknowledged, interrupts, unlucky = 0, [], 0, 0
 
 def ring(*_):
     raise KeyboardInterrupt
 
 signal.signal(signal.SIGALRM, ring)
+def rages():
+    return time.monotonic() < end or interrupts <= 10 or not acknowledged
+
 end = time.monotonic() + 1.5
 while True:
     try:
         # Set anew only in here: a second one must not come while the first is counted.
-        signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0002, 0.004))
-        while time.monotonic() < end:
+        # On a busy machine nothing would ever come to its end if they did not become rarer.
+        rarer = 1 + unlucky / 20
+        signal.setitimer(signal.ITIMER_REAL, rarer * random.uniform(0.0002, 0.004))
+        while rages():
             attempts += 1
             text = str(attempts)
             if attempts % 5:
@@ -33,10 +38,12 @@ while True:
                 session.append([user(text + "a"), user(text + "b")])
                 text += "b"
             acknowledged.append(text)
+            unlucky = 0
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
         break
     except KeyboardInterrupt:
         interrupts += 1
+        unlucky += 1
 session.append(user("after the storm"))
 session.close()
 print(json.dumps([session.id, interrupts, acknowledged]))

@@ -1,4 +1,4 @@
-"""`make demo` runs this script: it must work anywhere, and its verdict must be able to say no."""
+"""The example of the library: it must work anywhere, and its verdict must be able to say no."""
 
 import importlib.util
 import os

@@ -1,10 +1,10 @@
 """A turn that is killed at one operation on its session's folder, and what the next process finds.
 
-Run as ``python -m tests.runtime.killed_turn FOLDER WORKERS``: lets the turn run once to see its
-operations, kills it at each of them, and prints a JSON object for each case. Every turn, and
-everything that is done about it afterwards, runs in a fork of its own; sessions are opened behind
-the fork. A worker takes in whatever they leave running, so that it can wait for the last command
-before it counts what the commands did.
+Run as ``python -m tests.runtime.killed_turn FOLDER WORKERS before|after ENDING``: lets the turn run
+a few times to see its operations, kills it before or after each of them, goes on in one way, and
+prints a JSON object for each case. Every turn, and everything that is done about it afterwards,
+runs in a fork of its own; sessions are opened behind the fork. A worker takes in whatever they
+leave running, so that it can wait for the last command before it counts what the commands did.
 """
 
 from __future__ import annotations
@@ -50,7 +50,12 @@ EFFECTS = {
 }
 # Just after one operation is just before the next, but for what is no operation: so the ways to go
 # on are shared out between the two.
-ENDINGS = {False: ("continue", "settle"), True: ("continue", "look and settle")}
+ENDINGS = (
+    ("before", "continue"),
+    ("before", "settle"),
+    ("after", "continue"),
+    ("after", "look and settle"),
+)
 _PR_SET_CHILD_SUBREAPER = 36
 _LONGEST_SECONDS = 60
 # Threads meet, or do not: two results may share a write, a folder may be made by the other call.
@@ -315,26 +320,24 @@ def reached(folder: Path, at: str, *, after: bool, ending: str) -> dict[str, Any
     return case(folder / "last", at, after=after, ending=ending)
 
 
-def work(folder: Path, names: list[str]) -> None:
+def work(folder: Path, names: list[str], *, after: bool, ending: str) -> None:
     """Play the cases of some operations."""
     take_in_orphans()
     for number, at in enumerate(names):
-        for after, endings in ENDINGS.items():
-            for ending in endings:
-                place = folder / f"{number} {after} {ending}"
-                played = reached(place, at, after=after, ending=ending)
-                os.write(1, f"{json.dumps(played)}\n".encode())  # at once: others write too
+        played = reached(folder / str(number), at, after=after, ending=ending)
+        os.write(1, f"{json.dumps(played)}\n".encode())  # at once: others write too
 
 
-def main(folder: Path, count: int) -> None:
-    """Play all cases, in a few processes at once."""
+def main(folder: Path, count: int, when: str, ending: str) -> None:
+    """Play all cases of one ending, in a few processes at once."""
     names = operations(folder / "unharmed")
     workers = []
     for number in range(count):
         worker = os.fork()
         if worker == 0:
             try:
-                work(folder / f"worker {number}", names[number::count])
+                place = folder / f"worker {number}"
+                work(place, names[number::count], after=when == "after", ending=ending)
                 os._exit(0)
             finally:
                 os._exit(1)
@@ -344,4 +347,4 @@ def main(folder: Path, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

@@ -160,6 +160,9 @@ allow = ["bash(make test)", "write(src/**)"]
 deny = ["read(.env)"]
 folders = ["~/data", "/opt/../srv"]
 on_hangup = "stop"
+on_attention = "beep"
+idle_seconds = 600
+most_runners = 3
 
 [prices."llama*"]
 input = 1
@@ -237,6 +240,11 @@ MANY = '"read({a,b}{a,b}{a,b}{a,b}{a,b})",'
         ("[prices.m]\ninput = 1\noutput = true", "prices must be"),
         ("[prices.m]\ninput = 1\noutptu = 1", "prices: The price of 'm'"),
         ('on_hangup = "cry"', 'on_hangup must be "finish" or "stop"'),
+        ("idle_seconds = 0", "idle_seconds must be a whole number of seconds from 1 to"),
+        ("idle_seconds = inf", "idle_seconds must be"),
+        ("idle_seconds = 31_536_001", "idle_seconds must be"),
+        ("most_runners = 0", "most_runners must be a whole number from 1 to 1,000"),
+        ("most_runners = 1001", "most_runners must be"),
         ('key_variable = "X"', "key_variable needs base_url or a provider"),
     ],
 )
@@ -383,17 +391,23 @@ def test_every_key_has_a_say_about_projects():
     free = {key for key, each in KEYS.items() if each.who == "any"}
     assert free == {"provider", "model", "thinking", "max_tokens", "compact_at", "deny"}
     assert {key for key, each in KEYS.items() if each.who == "stricter"} == {"mode"}
-    assert {key for key, each in KEYS.items() if each.who == "user"} == {"keys"}
+    own = {key for key, each in KEYS.items() if each.who == "user"}
+    assert own == {"keys", "on_attention", "idle_seconds", "most_runners"}
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-def test_where_keys_are_kept_is_the_users_business(desk, trusted):
-    path = desk.project('keys = "keyring"')
+@pytest.mark.parametrize(
+    "line",
+    ['keys = "keyring"', 'on_attention = "rm x"', "idle_seconds = 5", "most_runners = 1000"],
+)
+def test_what_is_the_users_own_business(desk, trusted, line):
+    path = desk.project(line)
     if trusted:
         desk.trust()
     found = desk.load()
-    assert found.settings.keys == "file"
-    assert found.notes == [f"{path} sets keys, which counts in your own configuration only."]
+    assert found.settings == Settings()
+    key = line.partition(" ")[0]
+    assert found.notes == [f"{path} sets {key}, which counts in your own configuration only."]
 
 
 @pytest.mark.parametrize(

@@ -267,7 +267,7 @@ def test_a_time_limit_ends_what_runs_and_all_that_follows(bench):
             await agent.prompt([Text(text="say: too late")]),
         ]
 
-    outcomes = bench.run(work, limits=Limits(time_limit_seconds=0.3))
+    outcomes = bench.run(work, limits=Limits(time_limit_seconds=2.0))
     for outcome in outcomes:
         assert (outcome.state, outcome.limit) == ("cancelled", True)
         assert "--time-limit" in (outcome.cause or "")

@@ -141,7 +141,7 @@ BAD_IDS = [
     7,
     b"20260102-030405-aaaabbbb",
     ["20260102-030405-aaaabbbb"],
-    object(),
+    pytest.param(object(), id="object()"),  # its own words would hold an address
 ]
 
 

@@ -86,6 +86,8 @@ class _Amount(click.FloatRange):
     is_flag=True,
     help="Keep nothing: the session's folder is removed at the end.",
 )
+@click.option("--detach", is_flag=True, help="Have it done in the background, and leave.")
+@click.option("--foreground", is_flag=True, help="Run turns in this process, and end with it.")
 @click.option(
     "--output-format",
     type=click.Choice(["text", "json", "stream-json"]),
@@ -124,7 +126,10 @@ def command(*, as_json: bool, words: tuple[str, ...], **options: Any) -> None:
     if prompt is None:
         if words:
             raise click.UsageError(f"There is no command {words[0]!r}; see holdfast --help.")
-        raise click.UsageError("Say what to do: holdfast -p PROMPT; see holdfast --help.")
+        from holdfast.cli.chat import chat  # noqa: PLC0415  others need not pay for it
+        from holdfast.cli.options import Options  # noqa: PLC0415  as above
+
+        sys.exit(chat(Options(prompt="", **options)))
     if words and (prompt or len(words) > 1):
         raise click.UsageError("The prompt is one word for the shell: put it in quotes.")
     if as_json:

@@ -11,36 +11,27 @@ from typing import Any, TypeVar
 
 from holdfast import open_store
 from holdfast.cli.options import Options
-from holdfast.cli.output import Output
+from holdfast.cli.output import Output, note
 from holdfast.cli.prompting import arriving_prompts, whole_prompt
 from holdfast.cli.result import Ending
+from holdfast.cli.served import check_served
 from holdfast.cli.sessions import ephemeral_home, session_for
 from holdfast.cli.signals import Signals
-from holdfast.errors import HoldfastError, ProviderUnavailable, UsageError
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.message import Text
 from holdfast.runtime.agent import Agent
 from holdfast.runtime.assembly import Assembled, assemble
-from holdfast.runtime.providers.catalog import REHEARSAL
-from holdfast.runtime.providers.local import offered
-from holdfast.runtime.providers.rehearsal import serves
+from holdfast.runtime.control.address import run_folder
 from holdfast.runtime.recovery import left_running
 from holdfast.runtime.stopping import Stopped
 from holdfast.runtime.turn import Outcome
 from holdfast.store.home import default_home
+from holdfast.store.local import LocalStore
 from holdfast.store.session import Session
 from holdfast.version import __version__
 
 T = TypeVar("T")
 _LAST_WORDS_SECONDS = 2.0  # for a reader who has stopped reading, once the run is to end
-_NO_MODEL = (
-    "No model can answer this: there is no key, and the built-in rehearsal model only follows "
-    "commands such as “run: ls”. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, run: holdfast login "
-    "anthropic, or name a server of your own with --base-url and --model."
-)
-_REHEARSAL_ONLY = (
-    "The rehearsal model answers in this session, and it only follows commands such as “run: ls”: "
-    "choose another with --provider anthropic or --provider openai."
-)
 
 
 def run(options: Options) -> int:
@@ -59,6 +50,19 @@ def run(options: Options) -> int:
         signals = stack.enter_context(Signals())  # first, so that it outlasts what is removed
         home = stack.enter_context(ephemeral_home() if options.ephemeral else nullcontext(None))
         store = open_store(home)
+        detach = options.detach
+        if detach and os.getpid() == 1:
+            note("this is the first process of a container: it runs in the foreground")
+            detach = False
+        if detach:
+            from holdfast.cli.handover import hand_over  # noqa: PLC0415  others need not pay for it
+
+            return hand_over(store, options, text)
+        if _may_have_runner(store, options):
+            from holdfast.cli import remote  # noqa: PLC0415  as above
+
+            if (runs := remote.live_runner(store, options)) is not None:
+                return remote.ask_runner(store, runs, options, text, signals)
         found = session_for(store, options)
         stack.callback(_let_go, found.session)
         assembled = assemble(
@@ -81,22 +85,15 @@ def run(options: Options) -> int:
         return asyncio.run(this.whole(text))
 
 
+def _may_have_runner(store: LocalStore, options: Options) -> bool:
+    """Tell whether it is worth while to look for a runner."""
+    return options.goes_on and not options.fork and run_folder(store.path).is_dir()
+
+
 def _let_go(session: Session) -> None:
     """Close a session, if it is not; the run itself has told what could not be written."""
     with suppress(HoldfastError):
         session.close()
-
-
-def check_served(assembled: Assembled, prompt: str) -> None:
-    """See that somebody can answer a prompt.
-
-    Raises:
-        ProviderUnavailable: only the rehearsal model is there, and it does not understand it.
-    """
-    choice = assembled.choice
-    if choice.provider == REHEARSAL and not assembled.scripted and not serves(prompt):
-        unasked = choice.reason == "no key was found"
-        raise ProviderUnavailable(_NO_MODEL + offered() if unasked else _REHEARSAL_ONLY)
 
 
 class _Run:
@@ -246,17 +243,8 @@ class _Run:
             for left in await asyncio.to_thread(left_running, self._session):
                 self._output.note(f"a command still runs as process {left.processes[-1].pid}")
         if interrupted is not None:
-            calls = [
-                {
-                    "call_id": found.call.id,
-                    "tool": found.call.name,
-                    "subject": found.subject,
-                    "state": found.state,
-                    "pid": found.pid,
-                }
-                for found in interrupted.calls
-            ]
-            self._output.recovered(str(interrupted), calls)
+            facts = interrupted.facts()
+            self._output.recovered(facts["report"], facts["calls"])
 
     async def _work(self, text: str) -> None:
         options = self._options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from contextlib import suppress
@@ -18,8 +19,18 @@ from holdfast.version import __version__
 _VERBS = {
     "config": "Show the settings that count here, and who would answer.",
     "login": "Keep a provider's key.",
+    "approve": "Answer what a running session asks.",
+    "attach": "Come back to a session that runs, or have it run again.",
+    "cancel": "Cancel the turn that a session runs.",
+    "drill": "Strike the agent on purpose, in a scratch home, and see what is left.",
+    "export": "Write a conversation as Markdown or JSON.",
     "ls": "List sessions, last updated first.",
+    "search": "Find words in all sessions.",
+    "send": "Send a prompt to a session in the background.",
+    "status": "Show what is running.",
+    "stop": "Have a runner leave.",
     "rewind": "Take prompts back, with the files that were changed since.",
+    "tree": "Show the branches of a session.",
     "trust": "Accept what a project's configuration asks for.",
     "verify": "Read a whole session and report every problem.",
 }
@@ -38,10 +49,16 @@ class _Verbs(click.Group):
         except BrokenPipeError:  # here, because click makes it exit code 1
             sys.stdout = None  # nothing is left to be flushed at exit
             ctx.exit(_READER_GONE)
+        except OSError as error:
+            if error.errno != errno.ENOSPC or error.filename is not None:
+                raise
+            sys.stdout = None
+            _say("holdfast: Standard output cannot be written: there is no room.")
+            ctx.exit(1)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take anything that is no verb for a prompt and its options."""
-        if args and args[0] not in {*_VERBS, "-h", "--help", "--version"}:
+        if not args or args[0] not in {*_VERBS, "-h", "--help", "--version"}:
             args = [_ASK, *_with_prompt(args)]
         return super().parse_args(ctx, args)
 

@@ -8,8 +8,8 @@ from typing import Literal
 from msgspec import Struct
 
 from holdfast.errors import UsageError
-from holdfast.runtime.assembly import Wishes
 from holdfast.runtime.limits import Limits
+from holdfast.runtime.wishes import Wishes
 
 Format = Literal["text", "json", "stream-json"]
 
@@ -28,6 +28,8 @@ class Options(Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     name: str | None = None
     ephemeral: bool = False
+    detach: bool = False
+    foreground: bool = False
     output_format: Format = "text"
     input_format: Literal["text", "stream-json"] = "text"
     model: str | None = None
@@ -66,7 +68,7 @@ class Options(Struct, frozen=True, kw_only=True):
             base_url=self.base_url,
             allow=self.allow,
             allow_all=self.allow_all,
-            script=self.script,
+            script=None if self.script is None else str(self.script.absolute()),
             chaos=self.chaos,
         )
 
@@ -97,6 +99,13 @@ class Options(Struct, frozen=True, kw_only=True):
             raise UsageError(
                 "--continue-turn, --kill-running, --run-queue and --compact need a session: -c "
                 "or -r."
+            )
+        if self.detach and self.foreground:
+            raise UsageError("--detach and --foreground are opposites: use one of them.")
+        if self.detach and (self.ephemeral or self.streams_in or self.fork or self.kill_running):
+            raise UsageError(
+                "--detach does not go with --ephemeral, --fork, --kill-running and --input-format "
+                "stream-json."
             )
         if self.streams_in and self.prompt == "-":
             raise UsageError(

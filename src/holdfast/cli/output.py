@@ -70,8 +70,12 @@ class Output:
 
     def entry(self, entry: Entry) -> None:
         """Hand on an entry that is durable; called from any thread."""
+        self.line(entry.line)
+
+    def line(self, line: bytes) -> None:
+        """Hand on an entry as it is in the journal; called from any thread."""
         if self._format == "stream-json":
-            self._lines.put(entry.line + b"\n")
+            self._lines.put(line + b"\n")
 
     def note(self, text: str) -> None:
         """Say something to whoever watches; if nobody can hear it, that is no failure."""
@@ -110,7 +114,7 @@ class Output:
         while (line := self._lines.get()) is not None:
             if self.trouble is None:
                 try:
-                    _put(line)
+                    put(line)
                 except OSError as error:
                     self.trouble = error
                     self._failed()
@@ -124,7 +128,7 @@ def note(text: str) -> None:
         sys.stderr.flush()
 
 
-def _put(data: bytes) -> None:
+def put(data: bytes) -> None:
     """Write all of it, without a buffer that would have to be flushed once more at exit."""
     if sys.stdout is None:
         return

@@ -6,14 +6,15 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from holdfast.cli.options import Options
-from holdfast.cli.output import note
 from holdfast.errors import SessionLocked, SessionNotFound, UsageError
 from holdfast.journal.files import Files
 from holdfast.model.ids import new_name
+from holdfast.runtime.wishes import Launch
 from holdfast.store.home import discard_folder
 from holdfast.store.local import LocalStore
 from holdfast.store.project import project_of, workspace_path
@@ -33,30 +34,56 @@ class Found(Struct, frozen=True):
     moved: bool = False
 
 
-def session_for(store: LocalStore, options: Options) -> Found:
+def meant_session(store: LocalStore, options: Options) -> str | None:
+    """Return the id of the session that is to be gone on with; ``None`` if there is none yet."""
+    if options.resume is not None:
+        found = named(store, options.resume)
+        return Path(found).name if os.sep in found else found
+    return newest_of(store, folder_given(options.workspace))
+
+
+def session_for(
+    store: LocalStore, options: Options, mode: Literal["read", "write"] = "write"
+) -> Found:
     """Return the session that is meant, opened or new.
 
     Raises:
         UsageError, SessionNotFound, SessionLocked: there is none that can be gone on with.
     """
     if options.resume is not None:
-        return _taken_up(store, named(store, options.resume), options)
+        return _taken_up(store, named(store, options.resume), options, mode)
     folder = folder_given(options.workspace)
     if options.latest:
         newest = newest_of(store, folder)
         if newest is not None:
-            return _taken_up(store, newest, options)
+            return _taken_up(store, newest, options, mode)
         if not options.needs_prompt:
             raise UsageError(f"There is no session of {folder} to go on with.")
+        from holdfast.cli.output import note  # noqa: PLC0415  slow to import
+
         note(f"there is no session of {folder} yet; a new one begins")
     session = store.create(workspace=folder, session_id=options.session_id)
     return Found(session, folder, is_new=True)
 
 
-def _taken_up(store: LocalStore, name: str, options: Options) -> Found:
+def launch_of(store: LocalStore, found: Found, options: Options) -> Launch:
+    """Return what a runner of a session is started with; somebody can be asked."""
+    return Launch(
+        home=str(store.path),
+        session=found.session.id,
+        workspace=str(found.workspace),
+        is_new=found.is_new,
+        meta={} if options.name is None else {"title": options.name},
+        wishes=structs.replace(options.wishes, attended=True),
+    )
+
+
+def _taken_up(
+    store: LocalStore, name: str, options: Options, mode: Literal["read", "write"]
+) -> Found:
     place: str | Path = Path(name) if os.sep in name else name
     try:
-        session = store.open(place, mode="read" if options.fork else "write")
+        session = store.open(place, mode="read" if options.fork else mode)
     except SessionLocked as error:
         told = f"Session {error.session} is being written by {error.holder}"
         error.args = (f"{told}: wait until that has ended, or go on in a copy with --fork.",)

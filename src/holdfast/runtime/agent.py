@@ -12,9 +12,11 @@ import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
 from holdfast.errors import UsageError
 from holdfast.journal.ticket import Ticket
-from holdfast.model.entry import Body, Entry, Queued
+from holdfast.model.entry import Body, Entry, Meta, Queued, Usage
 from holdfast.model.message import AnyPart, File, Image, Message, Text, system
 from holdfast.runtime import compaction, context
 from holdfast.runtime.compaction import Compacted
@@ -76,7 +78,11 @@ class Agent:
 
     async def _continued(self) -> Outcome | None:
         interrupted = await self._examined()
-        return None if interrupted is None else await self._turn().resume(interrupted)
+        if interrupted is None:
+            return None
+        made = await asyncio.to_thread(_requests_since, self.session, interrupted.began)
+        limits = await self._limits_of(interrupted.queued)
+        return await self._limited(limits, lambda: self._turn().resume(interrupted), made)
 
     async def interrupted(self) -> Interrupted | None:
         """Tell what the last turn left, if it has no end. One that runs is waited for."""
@@ -131,6 +137,10 @@ class Agent:
             loop = asyncio.get_running_loop()
             self._deadline = loop.call_later(seconds, lambda: self.cancel(cause, limit=True))
 
+    def _stop_the_clock(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+
     async def _whole(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run something to its end, also if the task is cancelled: the turn is ended then."""
         async with self._busy:
@@ -155,10 +165,17 @@ class Agent:
 
     # The queue
 
-    def enqueue(self, content: Sequence[AnyPart], *, id: str | None = None) -> Ticket:
-        """Have a prompt wait its turn; durable once the ticket is."""
+    def enqueue(
+        self,
+        content: Sequence[AnyPart],
+        *,
+        id: str | None = None,
+        limits: Limits | None = None,
+    ) -> Ticket:
+        """Have a prompt wait its turn, with limits of its own; durable once the ticket is."""
         check_said(content)
-        return self.session.submit(Queued(list(content)), id)
+        own = {} if limits in (None, Limits()) else {"limits": msgspec.to_builtins(limits)}
+        return self.session.submit(Queued(list(content), extra=own), id)
 
     async def next_queued(self) -> Outcome | None:
         """Run the prompt that has waited longest; ``None`` if none waits."""
@@ -179,8 +196,34 @@ class Agent:
     async def _run_queued(self, seq: int) -> Outcome:
         if seq not in self.session.state.queue:
             raise UsageError(f"The prompt {seq} does not wait in the queue any more.")
-        waiting = await asyncio.to_thread(_queued, self.session, seq)
-        return await self._prompted(waiting, seq)
+        waiting = await asyncio.to_thread(queued_prompt, self.session, seq)
+        if waiting is None:
+            raise UsageError(f"The queued prompt {seq} is not in the journal any more.")
+        limits = _limits_in(waiting)
+        return await self._limited(limits, lambda: self._prompted(waiting.content, seq))
+
+    async def _limits_of(self, seq: int | None) -> Limits | None:
+        """Return the limits of the prompt that was queued as ``seq``."""
+        queued = None if seq is None else await asyncio.to_thread(queued_prompt, self.session, seq)
+        return None if queued is None else _limits_in(queued)
+
+    async def _limited(
+        self,
+        limits: Limits | None,
+        work: Callable[[], Coroutine[Any, Any, Outcome]],
+        made: Sequence[Usage] = (),
+    ) -> Outcome:
+        """Run a turn within limits of its own, if it has any; ``made`` are its requests so far."""
+        if limits is None:
+            return await work()
+        spending, deadline, reached = self._spending, self._deadline, self._stop.reached
+        self._spending = Spending(limits, self.session.totals, made)
+        self._deadline = None
+        try:
+            return await work()
+        finally:
+            self._stop_the_clock()
+            self._spending, self._deadline, self._stop = spending, deadline, Stop(reached)
 
     # Between turns
 
@@ -195,17 +238,22 @@ class Agent:
     async def _compacted(self) -> Compacted:
         return await self._stop.guard(compaction.compact(self._with))
 
-    async def switch(self, provider: Provider, model: str, *, login: str | None = None) -> None:
-        """Let another model go on, or the same under another login; recorded if it is a change."""
+    async def switch(
+        self, provider: Provider, model: str, *, login: str | None = None, id: str | None = None
+    ) -> None:
+        """Let another model go on, or the same under another login.
+
+        It is recorded if it is a change, as an entry with that id if one is given.
+        """
         async with self._busy:
             before, self._with.provider = self._with.provider, provider
             self._with.model = model
             self._with.known_tokens = None
-            await self.record_who_answers(login)
+            await self.record_who_answers(login, id)
             if before is not provider:
                 await before.close()
 
-    async def record_who_answers(self, login: str | None = None) -> None:
+    async def record_who_answers(self, login: str | None = None, id: str | None = None) -> None:
         """Write provider, endpoint, model and login into the session where they have changed."""
         now = {
             "provider": self._with.provider.name,
@@ -215,13 +263,14 @@ class Agent:
         }
         before = self.session.meta
         changed = {name: value for name, value in now.items() if before.get(name) != value}
-        if changed:
+        if changed and (id is None or self.session.state.seq < 0):
             await asyncio.to_thread(lambda: self.session.update(**changed))
+        elif changed:
+            await self.session.submit(Meta(changed), id)
 
     async def close(self) -> None:
         """Let go of the provider. The session belongs to whoever opened it."""
-        if self._deadline is not None:
-            self._deadline.cancel()
+        self._stop_the_clock()
         await self._with.provider.close()
 
     async def _durable(self, ticket: Ticket) -> None:
@@ -240,8 +289,22 @@ def check_said(content: Sequence[AnyPart]) -> None:
     raise UsageError("The prompt is empty: say something, or attach something.")
 
 
-def _queued(session: Session, seq: int) -> list[AnyPart]:
-    for entry in session.follow(after=seq - 1, wait=False):
-        if isinstance(entry, Entry) and entry.seq == seq and isinstance(entry.body, Queued):
-            return entry.body.content
-    raise UsageError(f"The queued prompt {seq} is not in the journal any more.")
+def queued_prompt(session: Session, seq: int) -> Queued | None:
+    """Return the prompt that entry ``seq`` put into the queue; blocks."""
+    with session.follow(after=seq - 1, wait=False) as entries:
+        entry = next(iter(entries), None)
+    if isinstance(entry, Entry) and entry.seq == seq and isinstance(entry.body, Queued):
+        return entry.body
+    return None
+
+
+def _limits_in(queued: Queued) -> Limits | None:
+    given = queued.extra.get("limits")
+    return None if given is None else msgspec.convert(given, Limits)
+
+
+def _requests_since(session: Session, seq: int) -> list[Usage]:
+    """Return what the requests behind an entry took."""
+    with session.follow(after=seq, wait=False) as entries:
+        bodies = [entry.body for entry in entries if isinstance(entry, Entry)]
+    return [body for body in bodies if isinstance(body, Usage)]

@@ -22,24 +22,8 @@ from holdfast.runtime.providers.catalog import Choice, Sources, Wish
 from holdfast.runtime.providers.rehearsal_script import Step, read_script
 from holdfast.runtime.tools.bash import PROVIDER_KEYS
 from holdfast.runtime.tools.registry import standard_tools
+from holdfast.runtime.wishes import Wishes
 from holdfast.store.session import Session
-
-
-class Wishes(Struct, frozen=True, kw_only=True):
-    """What one run asks for, before what is configured.
-
-    ``attended`` tells whether anybody can be asked; ``script`` and ``chaos`` are the rehearsal
-    model's part and a plan of faults.
-    """
-
-    provider: str | None = None
-    model: str | None = None
-    base_url: str | None = None
-    allow: tuple[str, ...] = ()
-    allow_all: bool = False
-    attended: bool = False
-    script: Path | None = None
-    chaos: str = ""
 
 
 class Assembled(Struct, frozen=True):
@@ -120,7 +104,7 @@ def _own_files(config_folder: Path, home: Path) -> list[str]:
 
 
 def _script(wishes: Wishes) -> list[Step] | None:
-    return None if wishes.script is None else read_script(wishes.script)
+    return None if wishes.script is None else read_script(Path(wishes.script))
 
 
 def _rehearsing(sources: Sources) -> Sources:

@@ -50,7 +50,8 @@ async def nobody(_: Question) -> bool | None:
 class Equipment:
     """Made once for a session. Provider and model may be replaced between turns.
 
-    ``tell`` shows people something that is in no journal, such as a retry. ``known_tokens`` is the
+    ``tell`` shows people something that is in no journal, such as a retry. ``decision_id`` gives
+    the id for the entry of a person's decision about a call, if it has one. ``known_tokens`` is the
     size of the context as the provider counted it last, ``None`` if it has not yet.
     """
 
@@ -68,6 +69,7 @@ class Equipment:
     window_tokens: int = WINDOW_TOKENS
     compact_at: float = 0.8
     ask: Ask = nobody
+    decision_id: Callable[[str], str | None] = lambda _: None
     tell: Callable[[str], None] = lambda _: None
     known_tokens: int | None = None
 

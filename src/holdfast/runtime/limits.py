@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
 from msgspec import Struct
 
 from holdfast.errors import UsageError
+from holdfast.model.entry import Usage
 from holdfast.model.state import Totals
 from holdfast.runtime.prices import PriceTable
 
@@ -30,12 +34,16 @@ class Limits(Struct, frozen=True):
 
 
 class Spending:
-    """What a run has used up so far, against its limits."""
+    """What a run has used up so far, against its limits; ``made`` are requests made before."""
 
-    def __init__(self, limits: Limits, before: Totals) -> None:
+    def __init__(self, limits: Limits, before: Totals, made: Sequence[Usage] = ()) -> None:
         self.limits = limits
-        self.requests = 0
-        self._before = before
+        self.requests = len(made)
+        self._before = msgspec.structs.replace(
+            before,
+            cost_usd=before.cost_usd - sum(each.cost_usd or 0.0 for each in made),
+            unpriced=before.unpriced - sum(each.cost_usd is None for each in made),
+        )
 
     def exceeded(self, now: Totals) -> str | None:
         """Return which limit keeps the next request from being made, as people read it."""

@@ -16,8 +16,9 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from hashlib import sha256
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
+import msgspec
 from msgspec import Struct, field
 
 from holdfast.model.entry import TREE, Approval, Body, Entry, Tool, Turn
@@ -91,11 +92,17 @@ class Found(Struct, frozen=True):
 
 
 class Interrupted(Struct, frozen=True):
-    """A turn that began and has no end. ``seq`` is the message whose calls were being run."""
+    """A turn that began and has no end. ``seq`` is the message whose calls were being run.
+
+    ``began`` is its first entry, ``queued`` the entry of the queue that its prompt was.
+    """
 
     prompt: str
     waiting: bool
     broke_off: bool
+    began: int
+    answered: bool = False
+    queued: int | None = None
     seq: int | None = None
     calls: list[Found] = field(default_factory=list)
     approvals: dict[str, Approval] = field(default_factory=dict)
@@ -105,6 +112,20 @@ class Interrupted(Struct, frozen=True):
         """The calls that the journal has no final result of."""
         return [found for found in self.calls if not found.recorded]
 
+    def facts(self) -> dict[str, Any]:
+        """Return the report for people, and the same for programs."""
+        calls = [
+            {
+                "call_id": found.call.id,
+                "tool": found.call.name,
+                "subject": found.subject,
+                "state": found.state,
+                "pid": found.pid,
+            }
+            for found in self.calls
+        ]
+        return {"report": str(self), "calls": calls}
+
     def __str__(self) -> str:
         """Return a report for people, a line for each call."""
         how = "waits for an approval" if self.waiting else "was interrupted"
@@ -112,8 +133,10 @@ class Interrupted(Struct, frozen=True):
         lines += [f"  {found}" for found in self.calls]
         if self.broke_off:
             lines.append("  an answer broke off; what had arrived is kept")
-        elif not self.calls:
+        elif not self.answered:
             lines.append("  no answer had come yet")
+        elif not self.calls:
+            lines.append("  its answer is whole; only its end was not recorded")
         return "\n".join(lines)
 
 
@@ -171,19 +194,17 @@ def _examined(entries: list[Entry], equipment: Equipment, *, claim: bool) -> Int
         prompt="" if asked is None else asked.text,
         waiting=isinstance(entries[-1].body, Turn) and entries[-1].body.state == "waiting",
         broke_off=last is not None and last.stop == "interrupted",
+        began=entries[0].seq,
+        answered=last is not None,
+        queued=None if asked is None else asked.queued,
     )
     if seq is None or last is None or interrupted.broke_off or not calls_of(last):
         return interrupted
     later = [entry for entry in entries if entry.seq > seq]
     approvals = {e.body.call_id: e.body for e in later if isinstance(e.body, Approval)}
     look = _Look(equipment, seq, later, approvals, claim=claim)
-    return Interrupted(
-        prompt=interrupted.prompt,
-        waiting=interrupted.waiting,
-        broke_off=False,
-        seq=seq,
-        calls=look.at(calls_of(last)),
-        approvals=approvals,
+    return msgspec.structs.replace(
+        interrupted, seq=seq, calls=look.at(calls_of(last)), approvals=approvals
     )
 
 

@@ -194,11 +194,12 @@ def carry_out(
     allowed: Sequence[Path] = (),
     files: bool = True,
     conversation: bool = True,
+    id: str | None = None,
 ) -> list[Step]:
     """Go back as planned and return what became of each file. Blocks.
 
-    A file that cannot be put back is skipped and says why; the others and the conversation go back
-    all the same.
+    What is recorded last has ``id``, if one is given. A file that cannot be put back is skipped and
+    says why; the others and the conversation go back all the same.
 
     Raises:
         StorageError: the session could not be written. What was done is done, and the same call
@@ -216,15 +217,15 @@ def carry_out(
         if planned.does_something or planned.begun:
             entries.append(_event(planned.to, _with_begun(done, planned.begun), complete=True))
     if conversation:
-        entries += _closing(session, planned.to)
+        entries += closing(session, planned.to)
         entries.append(Head(planned.to))
     if entries:
-        session.append(entries)
+        session.append(entries, id)
     return done
 
 
-def _closing(session: Session, to: int | None) -> list[Body]:
-    """Return the end of an interrupted turn that is taken back: none is left open."""
+def closing(session: Session, to: int | None) -> list[Body]:
+    """Return the end of an interrupted turn that is taken back: none is left open. Blocks."""
     for entry in session.branch():
         if entry.seq == to:
             break

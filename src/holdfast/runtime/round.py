@@ -97,11 +97,14 @@ class Round:
                 continue
             if decision.rule != INSIDE and given is None:
                 entries.append(approval(call.id, call.arguments, decision.decision, decision.rule))
+                if decision.rule is None:  # a person said it, and is not to be asked twice
+                    await self._append(entries, self._with.decision_id(call.id))
+                    entries = []
             if decision.decision == "allow":
                 allowed.append(call)
             else:
                 entries.append(self._denial(call, decision))
-            if decision.rule is None:  # a person said it, and is not to be asked twice
+            if decision.rule is None:
                 await self._append(entries)
                 entries = []
         await self._append(entries)
@@ -203,10 +206,13 @@ class Round:
         if not still_runs:
             await asyncio.to_thread(forget, self._spool, call.id)
 
-    async def _append(self, entries: list[Body]) -> None:
+    async def _append(self, entries: list[Body], id: str | None = None) -> None:
         if entries:
-            ticket = self._with.session.submit(entries)
+            ticket = self._with.session.submit(entries, id)
             await self._with.durable(ticket, giving_up=self._gives_up)
+            if id is not None and ticket.entries[-1].body != entries[-1]:
+                await self._append(entries)  # the id was used before, for something else
+                return
         for entry in entries:
             if isinstance(entry, Message):
                 for part in entry.content:

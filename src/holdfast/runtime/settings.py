@@ -49,6 +49,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     folders: tuple[str, ...] = ()
     prices: dict[str, dict[str, float]] = {}
     on_hangup: Literal["finish", "stop"] = "finish"
+    on_attention: str | None = None
+    idle_seconds: int = 60
+    most_runners: int = 50
 
 
 class Key(Struct, frozen=True):
@@ -132,6 +135,15 @@ KEYS: dict[str, Key] = {
         check=_are_prices,
     ),
     "on_hangup": Key(Literal["finish", "stop"], '"finish" or "stop"'),
+    "on_attention": Key(_Text, "a command for the shell", "user", lambda text: "\0" not in text),
+    "idle_seconds": Key(
+        Annotated[int, Meta(ge=1, le=31_536_000)],
+        "a whole number of seconds from 1 to 31,536,000",
+        "user",
+    ),
+    "most_runners": Key(
+        Annotated[int, Meta(ge=1, le=1000)], "a whole number from 1 to 1,000", "user"
+    ),
 }
 
 

@@ -86,6 +86,7 @@ class PowerCutLayer(Layer):
     letter = "E"
     title = "real power cuts of ext4 and xfs"
     least: ClassVar[dict[str, int]] = {"ci": 90}
+    workers = 4  # they wait for mounts half of the time
 
     def why_not(self) -> str | None:
         """Say whether both file systems can be mounted here."""

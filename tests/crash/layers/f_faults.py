@@ -130,6 +130,7 @@ class Faults(Layer):
     letter = "F"
     title = "real faults of the system"
     least: ClassVar[dict[str, int]] = {"ci": 60}
+    workers = 4  # they wait most of the time
     longest_case_seconds = 90.0
 
     def __init__(self, plan: Plan) -> None:

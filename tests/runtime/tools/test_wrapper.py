@@ -54,7 +54,7 @@ def test_a_timeout(folder):
 
 def test_a_timeout_of_one_that_does_not_listen(folder):
     command = "trap '' TERM; while :; do sleep 0.01; done"
-    status = run(folder, command, timeout=0.15, grace=0.15)
+    status = run(folder, command, timeout=1.5, grace=0.15)  # time to say that it does not
     assert (status["ended_by"], status["exit"]) == ("timeout", -signal.SIGKILL)
 
 

@@ -47,6 +47,7 @@ _WORD = re.compile(r"\S+\s*|\s+")
 _NUMBER = re.compile(r"rehearsal-(\d+)")
 _SUMMED_UP = re.compile(r"\(rehearsed up to answer (\d+)\)\Z")
 _LONGEST_QUOTE = 200
+_LONGEST_DELAY_SECONDS = 10.0
 
 
 def serves(prompt: str) -> bool:
@@ -79,16 +80,18 @@ class Rehearsal:
         fault, failing = self._fault(steps, number)
         parts: list[AnyPart] = []
         stop = "end"
-        given = 0
+        given, delay = 0, self._delay_seconds
         for step in steps:
             if step is failing and step.after is None and fault is not None:
                 raise fault
             if step.kind == "stop":
                 stop = step.text
+            elif step.kind == "pace":
+                delay = _seconds(step.text)
             for delta in _perform(step, request, number, parts):
                 if fault is not None and failing is not None and failing.after == given:
                     raise fault
-                await asyncio.sleep(self._delay_seconds)
+                await asyncio.sleep(delay)
                 yield delta
                 given += 1
         if fault is not None:
@@ -131,6 +134,14 @@ class Rehearsal:
                 self._failed[number, index] = met + 1
                 return _failure(step.text), step
         return None, None
+
+
+def _seconds(text: str) -> float:
+    """Return how long to wait before a word; what is no such time is none."""
+    try:
+        return min(max(float(text), 0.0), _LONGEST_DELAY_SECONDS)
+    except ValueError:
+        return 0.0
 
 
 def _number(messages: list[Message]) -> int:

@@ -8,6 +8,7 @@ A **prompt** is a list of commands, one a line:
     say: some words         says them; lines that follow go on
     think: some words       thinks them
     fail: 529               fails with that status, or: disconnect, timeout, end
+    pace: 0.1               waits so many seconds before each word from here on
     parallel:               the calls down to the next empty line are made at once
 
 Commands run one after the other, each after the result of the one before. A prompt whose first
@@ -21,6 +22,7 @@ A **script** is a TOML file of ``[[step]]`` tables, or JSON Lines with one step 
     {"calls": [{"call": "read", "arguments": {"path": "a"}}, {"call": "read", "arguments": …}]}
     {"fail": 529, "after": 2, "times": 3}
     {"say": "The tool said: {result}"}
+    {"pace": 0.1}
     {"stop": "end"}
 
 A call, or calls that are made at once, end a response, and so does ``stop``; the next response goes
@@ -49,7 +51,7 @@ TOOLS = {
     "glob": ("glob", ["pattern"]),
 }
 _COMMAND = re.compile(
-    r"\s*(run|read|write|grep|glob|say|think|fail|parallel):[ \t]*(.*)", re.IGNORECASE
+    r"\s*(run|read|write|grep|glob|say|think|fail|pace|parallel):[ \t]*(.*)", re.IGNORECASE
 )
 _STDIN = re.compile(r"\n*<stdin>\n.*</stdin>\s*\Z", re.DOTALL)
 _GOES_ON = {"say", "think", "write"}
@@ -65,7 +67,7 @@ class Wanted(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """One step. ``kind`` is say, think, calls, fail or stop; ``text`` what it is about."""
+    """One step. ``kind`` is say, think, calls, fail, pace or stop; ``text`` what it is about."""
 
     kind: str
     text: str = ""
@@ -161,6 +163,8 @@ def _step(row: dict[str, Any]) -> Step:
             return Step("calls", calls=[_wanted(call) for call in calls])
         case {"fail": int() | str() as what} if str(what).isdigit() or what in _FAILURES:
             return Step("fail", str(what), after=row.get("after"), times=row.get("times", 1))
+        case {"pace": int() | float() as seconds}:
+            return Step("pace", str(seconds))
         case {"stop": str(word)}:
             return Step("stop", word)
     raise ValueError(f"no step: {json.dumps(row)}")

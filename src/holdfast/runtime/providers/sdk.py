@@ -14,6 +14,11 @@ from typing import Any
 
 from holdfast.errors import ProviderUnavailable
 
+# What an SDK imports only when the first request is made.
+_MORE = {
+    "anthropic": ("anthropic.resources.messages", "anthropic._streaming"),
+    "openai": ("openai.resources.chat.completions", "openai._streaming"),
+}
 CONNECT_SECONDS = 15.0
 IDLE_SECONDS = 600.0
 """How long a server may be silent: a local one can take minutes over a long prompt."""
@@ -38,6 +43,14 @@ def load(package: str) -> Any:
     """Return an SDK's module. This can take seconds: call it in a thread."""
     require(package)
     return import_module(package)
+
+
+def preload(package: str) -> None:
+    """Load an SDK with what it would load later, if it is one; takes seconds."""
+    if find_spec(package) is not None and package in _MORE:
+        for name in (package, *_MORE[package]):
+            with suppress(ImportError):  # another version has it elsewhere
+                import_module(name)
 
 
 async def following(events: Any, *, complete: bool) -> Any:

@@ -1,0 +1,1 @@
+"""How a runner is spoken to: the protocol, its socket, both ends of a connection."""

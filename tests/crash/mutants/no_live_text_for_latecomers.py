@@ -1,0 +1,15 @@
+"""Who attaches in the middle of a stream hears what comes next, and never what came before."""
+
+from __future__ import annotations
+
+from holdfast.runtime.control.hub import Hub
+
+CAUGHT_BY = ("G",)
+
+
+def apply() -> None:
+    def nothing(self: Hub, shown: dict[str, int]) -> list[bytes]:
+        del self, shown
+        return []
+
+    Hub._unseen = nothing  # type: ignore[method-assign]  # the defect itself
