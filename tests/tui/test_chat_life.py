@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
@@ -167,3 +168,23 @@ def test_suspended_and_back_again(desk):
     pane.until(lambda: told(pane)[-len(WORDS) :] == WORDS, "the whole answer")
     pane.enter("/rename Back again")
     pane.stands("Back again · ")
+
+
+def test_a_prompt_that_is_on_its_way_is_not_dropped_by_leaving(desk):
+    pane = desk.pane()
+    home = desk.program.home / "run"
+    home.mkdir(mode=0o700, parents=True)
+    held = os.open(home / "starting", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(held, fcntl.LOCK_EX)  # no runner can be started yet
+    try:
+        pane.enter("holdfast; echo left with $?")
+        pane.sees("starting …")
+        pane.enter("say: keep this")
+        pane.sees("sending: “say: keep this”")
+        pane.press("C-d")
+        pane.shows("handing over what was sent last")
+    finally:
+        os.close(held)
+    pane.left(0)
+    desk.await_turns(*DONE)
+    assert desk.said("user") == ["say: keep this"]

@@ -6,18 +6,16 @@ What is asked for reaches it or is refused with a sentence; nothing is passed ov
 from __future__ import annotations
 
 import asyncio
-import os
 
 import click
 
 from holdfast.cli.options import Options
 from holdfast.cli.output import note
-from holdfast.cli.served import check_served
+from holdfast.cli.served import assembled_for
 from holdfast.cli.sessions import launch_of, session_for
 from holdfast.errors import UsageError
 from holdfast.model.codec import dumps
 from holdfast.model.message import Text
-from holdfast.runtime.assembly import assemble
 from holdfast.runtime.control.client import Connection, new_request_id
 from holdfast.runtime.control.protocol import (
     Compact,
@@ -30,7 +28,6 @@ from holdfast.runtime.control.protocol import (
 from holdfast.runtime.launch import reach
 from holdfast.runtime.limits import Limits
 from holdfast.runtime.wishes import Launch
-from holdfast.store.home import default_home
 from holdfast.store.local import LocalStore
 
 
@@ -39,16 +36,7 @@ def hand_over(store: LocalStore, options: Options, text: str) -> int:
     found = session_for(store, options, mode="read")
     with found.session:
         launch = launch_of(store, found, options)
-        assembled = assemble(
-            found.session,
-            found.workspace,
-            launch.wishes,
-            environment=os.environ,
-            home=default_home(),
-        )
-        options.limits.check_priced(assembled.choice.model, assembled.equipment.prices)
-        if text:
-            check_served(assembled, text)
+        assembled_for(found, launch.wishes, options.limits, text)
     seq = asyncio.run(_handed_over(launch, options, text))
     attach = f"holdfast attach {launch.session}"
     if options.output_format == "text":

@@ -14,18 +14,17 @@ from holdfast.cli.options import Options
 from holdfast.cli.output import Output, note
 from holdfast.cli.prompting import arriving_prompts, whole_prompt
 from holdfast.cli.result import Ending
-from holdfast.cli.served import check_served
+from holdfast.cli.served import assembled_for, check_served
 from holdfast.cli.sessions import ephemeral_home, session_for
 from holdfast.cli.signals import Signals
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.message import Text
 from holdfast.runtime.agent import Agent
-from holdfast.runtime.assembly import Assembled, assemble
+from holdfast.runtime.assembly import Assembled
 from holdfast.runtime.control.address import run_folder
 from holdfast.runtime.recovery import left_running
 from holdfast.runtime.stopping import Stopped
 from holdfast.runtime.turn import Outcome
-from holdfast.store.home import default_home
 from holdfast.store.local import LocalStore
 from holdfast.store.session import Session
 from holdfast.version import __version__
@@ -65,16 +64,7 @@ def run(options: Options) -> int:
                 return remote.ask_runner(store, runs, options, text, signals)
         found = session_for(store, options)
         stack.callback(_let_go, found.session)
-        assembled = assemble(
-            found.session,
-            found.workspace,
-            options.wishes,
-            environment=os.environ,
-            home=default_home(),
-        )
-        options.limits.check_priced(assembled.choice.model, assembled.equipment.prices)
-        if text:
-            check_served(assembled, text)
+        assembled = assembled_for(found, options.wishes, options.limits, text)
         if options.fork:
             assembled.equipment.session = found.session.fork()
             stack.callback(_let_go, assembled.equipment.session)

@@ -96,7 +96,6 @@ class Begun(Struct, frozen=True):
         finally:
             listening.cancel()
         self.server.stop_listening()
-        await self.runner.fitting.agent.close()
         try:
             await self._let_go()
         except HoldfastError as error:
@@ -105,6 +104,7 @@ class Begun(Struct, frozen=True):
             code = error.exit_code
         self.hub.broadcast({"type": "bye", "why": why})
         await self.server.close()
+        await self.runner.fitting.agent.close()  # last: the session does not depend on it
         home = Path(self.launch.home)
         _remove_empty_log(log_path(home, self.session.id))
         await asyncio.to_thread(tidy, home)

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import HoldfastError, SessionNotFound
+from holdfast.errors import HoldfastError, SessionNotFound, UsageError
 from holdfast.model.entry import Entry
 from holdfast.runtime.control.address import log_path
 from holdfast.runtime.control.client import new_request_id
@@ -42,6 +42,7 @@ from holdfast.tui.welcome import found
 
 _BEGINS_SECONDS = 0.02
 _LEAVES_SECONDS = 2.0
+_DELIVERS_SECONDS = 30.0  # the first prompt waits for a runner that is just being started
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -109,6 +110,7 @@ class Chat:
         except EOFError:  # the terminal has gone without a word
             leaving = Leaving(code=128 + signal.SIGHUP)
         finally:
+            await self._deliver()
             for number in _ENDING:
                 self._loop.remove_signal_handler(number)
             for task in list(self._tasks):
@@ -116,6 +118,13 @@ class Chat:
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await self.access.close()
         return leaving
+
+    async def _deliver(self) -> None:
+        """Have what was sent last taken by the runner: leaving must not drop it."""
+        if self.outbox.is_sending:
+            self.note("handing over what was sent last …")
+        for text in await self.outbox.delivered(_DELIVERS_SECONDS):
+            self.warn(f"Not sent: {text}")
 
     def _signalled(self, number: signal.Signals) -> None:
         self.soon(self._told_to_end(number))
@@ -277,7 +286,7 @@ class Chat:
             HoldfastError: it was refused, or nobody takes it.
         """
         if self.target.read_only:
-            raise HoldfastError("This is a look at the session; /fork makes a copy to go on with.")
+            raise UsageError("This is a look at the session; /fork makes a copy to go on with.")
         return await self.link.ask(request)
 
     def interrupt(self) -> None:

@@ -7,6 +7,7 @@ nobody took comes back to where it was typed.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _LABEL, _EDIT_LABEL = "> ", "edit> "
 _TAKE_OUT = "-"
 _MOST_SHOWN = 5
+_LOOK_SECONDS = 0.02
 
 
 class Outbox:
@@ -126,6 +128,19 @@ class Outbox:
         if not buffer.text:
             buffer.text = text
             buffer.cursor_position = len(text)
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether a prompt is on its way to the runner."""
+        return bool(self._sending)
+
+    async def delivered(self, seconds: float) -> list[str]:
+        """Wait until nothing is on its way any more; return what still is after so long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._sending:  # noqa: ASYNC110  a moment, and no event is worth it
+                    await asyncio.sleep(_LOOK_SECONDS)
+        return list(self._sending.values())
 
     # Editing what waits
 

@@ -18,8 +18,7 @@ from msgspec import Struct
 from holdfast.errors import HoldfastError
 from holdfast.journal.files import Files
 from holdfast.runtime.control.address import listens, run_folder
-from holdfast.runtime.control.client import connect, new_request_id
-from holdfast.runtime.control.protocol import StatusOf
+from holdfast.runtime.control.client import state_of
 from holdfast.store.contract import INTERRUPTED, RUNNING, Summary
 from holdfast.store.home import Home
 from holdfast.store.local import LocalStore
@@ -198,17 +197,11 @@ async def _all_runners(home: Path) -> list[tuple[str, str]]:
 
 async def _standing(path: Path) -> str | None:
     try:
-        async with asyncio.timeout(_ANSWER_SECONDS):
-            connection = await connect(path, {})  # who only asks changes nothing for commands
-            try:
-                answer = await connection.request(StatusOf(id=new_request_id()))
-            finally:
-                await connection.close()
+        state = await state_of(path, _ANSWER_SECONDS)
     except TimeoutError:
         return RUNNING if listens(path) else None  # stopped, or very busy
     except HoldfastError:
         return None
-    state = answer.get("status", {}).get("state")
     return state if state in _STATES else RUNNING
 
 

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from holdfast.runtime.control.address import listens, socket_path
-from holdfast.runtime.control.client import connect, new_request_id
-from holdfast.runtime.control.protocol import StatusOf
+from holdfast.runtime.control.client import state_of
 from holdfast.runtime.tools.terminal import on_one_line
 from holdfast.runtime.wishes import Launch
 from holdfast.store.contract import Summary
@@ -23,6 +22,7 @@ from holdfast.version import __version__
 
 _MOST_LOOKED_AT = 50
 _MOST_NAMED = 5
+_SILENT = "has a runner"
 _ANSWER_SECONDS = 0.2  # nobody waits longer for a prompt because another session is busy
 
 
@@ -70,15 +70,9 @@ def _standings(store: LocalStore, summaries: list[Summary]) -> dict[str, str]:
 
 async def _standing(path: Path) -> str:
     try:
-        async with asyncio.timeout(_ANSWER_SECONDS):
-            connection = await connect(path, {})  # who only asks changes nothing for commands
-            try:
-                answer = await connection.request(StatusOf(id=new_request_id()))
-            finally:
-                await connection.close()
+        return await state_of(path, _ANSWER_SECONDS) or _SILENT
     except (TimeoutError, HoldfastError):
-        return "has a runner"
-    return str(answer.get("status", {}).get("state", "has a runner"))
+        return _SILENT
 
 
 def is_first(store: LocalStore) -> bool:

@@ -34,6 +34,7 @@ from holdfast.runtime.control.protocol import (
     Detach,
     Hello,
     Request,
+    StatusOf,
     encode,
     journal_line,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "connect",
     "environment_for_runner",
     "new_request_id",
+    "state_of",
 ]
 
 _REPLY_SECONDS = 60.0
@@ -220,6 +222,23 @@ class Connection:
         In a container of its own it knows itself by another number than the system does here.
         """
         return peer_pid(self._write.get_extra_info("socket")) or self.hello.get("pid")
+
+
+async def state_of(path: Path, seconds: float) -> str | None:
+    """Ask the runner that listens at ``path`` how it stands; ``None`` if it says nothing known.
+
+    Raises:
+        TimeoutError: it does not answer in time.
+        HoldfastError: there is none, or it refuses.
+    """
+    async with asyncio.timeout(seconds):
+        connection = await connect(path, {})  # who only asks changes nothing for commands
+        try:
+            answer = await connection.request(StatusOf(id=new_request_id()))
+        finally:
+            await connection.close()
+    state = answer.get("status", {}).get("state")
+    return state if isinstance(state, str) else None
 
 
 async def connect(
