@@ -33,7 +33,7 @@ from holdfast.tui.picker_model import (
 )
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
-PLACE = Place("/work/app", ("git:example.org/app", "git:1234"))
+PLACE = Place("/home/me/app", ("git:example.org/app", "git:1234"))
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
@@ -47,9 +47,9 @@ def row(number: int = 1, **fields) -> Row:
     return row_of(summary(number, **fields), PLACE)
 
 
-HERE = {"workspace": "/work/app", "project": "git:1234"}
-BESIDE = {"workspace": "/work/copy", "project": "git:example.org/app"}
-ELSEWHERE = {"workspace": "/work/other"}
+HERE = {"workspace": "/home/me/app", "project": "git:1234"}
+BESIDE = {"workspace": "/home/me/copy", "project": "git:example.org/app"}
+ELSEWHERE = {"workspace": "/home/me/other"}
 
 
 def titles(rows: list[Row]) -> list[str]:
@@ -91,7 +91,7 @@ def test_what_is_not_shown_is_said_with_the_key_that_shows_it():
     assert said(Scope.FOLDER) == (
         "12 shown · 3 elsewhere in this project (Tab) · 1,040 in other folders (Ctrl+A)"
     )
-    assert said(Scope.FOLDER, Place("/work/app")) == "12 shown · 1,043 in other folders (Ctrl+A)"
+    assert said(Scope.FOLDER, Place("/home/me/app")) == "12 shown · 1,043 in other folders (Ctrl+A)"
     assert said(Scope.PROJECT) == "15 shown · 1,040 in other projects (Ctrl+A)"
     assert said(Scope.ALL) == "1,055 shown"
     assert said(Scope.ALL, deleted=2) == "1,055 shown · 2 deleted (Ctrl+Z)"
@@ -102,7 +102,7 @@ def test_what_does_not_match_is_said_and_so_is_what_matches_elsewhere():
     rows += [row(3, title="also fix it", **ELSEWHERE)]
     wanted = Wanted(query="fix")
     view = view_of(rows, wanted)
-    place = Place("/work/app")
+    place = Place("/home/me/app")
     assert what_is_shown(view, wanted, place) == (
         "1 shown · 1 does not match · 1 in other folders (Ctrl+A)"
     )
@@ -114,7 +114,7 @@ def test_what_does_not_match_is_said_and_so_is_what_matches_elsewhere():
         st.builds(
             dict,
             title=st.sampled_from(["fix it", "build", "FIX the build", None]),
-            workspace=st.sampled_from(["/work/app", "/work/copy", "/work/other", None]),
+            workspace=st.sampled_from(["/home/me/app", "/home/me/copy", "/home/me/other", None]),
             project=st.sampled_from(["git:1234", "git:else", None]),
             state=st.sampled_from([CLEAN, DAMAGED, INTERRUPTED]),
         )
@@ -306,7 +306,7 @@ def test_cut_texts_say_so():
 
 
 def catalogue(*rows: Row) -> Catalogue:
-    made = Catalogue(Place("/work/app"))
+    made = Catalogue(Place("/home/me/app"))
     made.take_rows(list(rows))
     return made
 
