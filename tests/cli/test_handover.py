@@ -86,6 +86,7 @@ def test_a_compaction_behind_a_turn_is_waited_for(program, session):
     run = program.start("-c", "-p", "--compact")
     run.end_input()
     run.says("session")
+    until(lambda: program.run("status", "--json").lines[0]["clients"] == 1)  # it has asked
     assert run.process.poll() is None
     (program.folder / "go").touch()
     assert run.wait() == 0
