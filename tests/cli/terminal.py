@@ -43,8 +43,17 @@ class Terminal:
                     self.screen += piece.decode(errors="replace").replace("\r\n", "\n")
 
     def shows(self, text: str) -> None:
-        until(lambda: text in self.screen or self._reap(), text)
+        with self.told():
+            until(lambda: text in self.screen or self._reap(), text)
         assert text in self.screen, self.screen
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Have a failure show the screen."""
+        try:
+            yield
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the screen is:\n{self.screen}") from None
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())

@@ -176,7 +176,7 @@ def test_text_that_comes_behind_its_entry_is_not_told(desk):
                 live.write("text")
             await caller.hears(type="entry")
             await hub.heard(desk.session.state.seq)
-            hub._live(Event(live.name, "text", 0, "text"))
+            hub._live(Event(live.name, "text", 0, "text"), desk.session.state.seq)
             hub.broadcast({"type": "end"})
             await caller.hears(type="end")
             assert _texts(caller.heard) == {live.name: "text"}
@@ -184,6 +184,37 @@ def test_text_that_comes_behind_its_entry_is_not_told(desk):
             await caller.close()
 
     run(late())
+
+
+def test_text_does_not_overtake_the_entries_before_it(desk):
+    """Another thread hands entries on, and may be slow about it."""
+
+    slow = threading.Event()
+    desk.session.on_entry(lambda _: slow.wait())
+
+    async def overtake() -> None:
+        async with desk.serving():
+            caller, other = await desk.call(), await desk.call()
+            await caller.attach_to_hub()
+            asked = asyncio.ensure_future(asyncio.to_thread(desk.session.append, user("asked")))
+            while desk.session.state.seq < 0:
+                await asyncio.sleep(0)
+            live = desk.session.stream()
+            live.write("an answer")
+            await other.attach_to_hub()  # by then, what was on its way to clients has come
+            early = [*caller.all(type="live"), *other.all(type="live")]
+            slow.set()
+            await asked
+            await caller.hears(type="live")
+            assert early == []
+            assert [each["type"] for each in caller.heard[-2:]] == ["entry", "live"]
+            await asyncio.to_thread(live.finish)
+            for each in (caller, other):
+                await each.until(lambda c=each: desk.session.state.seq in c.seqs)
+                assert _texts(each.heard) == {live.name: "an answer"}
+                await each.close()
+
+    run(overtake())
 
 
 def test_a_history_larger_than_any_queue_is_sent_in_portions(desk, monkeypatch):
@@ -211,7 +242,7 @@ def test_a_stream_larger_than_any_queue_can_be_attached_to(desk, monkeypatch):
         async with desk.serving() as hub:
             live = desk.session.stream()
             for number in range(20):
-                hub._live(Event(live.name, "text", 0, f"{number} " + "x" * 50_000))
+                hub._live(Event(live.name, "text", 0, f"{number} " + "x" * 50_000), -1)
             caller = await desk.call()
             await caller.attach_to_hub()
             assert len(_texts(caller.heard)[live.name]) > 1_000_000

@@ -36,6 +36,7 @@ class Hub:
         self._streams: dict[str, list[bytes]] = {}
         self._lengths: dict[str, int] = {}
         self._finished: deque[str] = deque(maxlen=_MOST_FINISHED)
+        self._early: deque[tuple[Event, int]] = deque()
         self._greetings: list[Callable[[Client], None]] = []
         self._partings: list[Callable[[Client], None]] = []
         self._listeners: list[Callable[[Entry], None]] = []
@@ -49,7 +50,7 @@ class Hub:
             loop.call_soon_threadsafe(self._entry, entry)
 
         def live(event: Event) -> None:
-            loop.call_soon_threadsafe(self._live, event)
+            loop.call_soon_threadsafe(self._live, event, self._session.state.seq)
 
         ends = (self._session.on_entry(entry), self._session.on_live(live))
 
@@ -175,13 +176,26 @@ class Hub:
                 client.send(line)
         for heard in self._listeners:
             heard(entry)
+        while self._early and self._early[0][1] <= self._seq:
+            self._tell_live(self._early.popleft()[0])
 
     def _finish(self, stream: str) -> None:
         self._streams.pop(stream, None)
         self._lengths.pop(stream, None)
         self._finished.append(stream)
 
-    def _live(self, event: Event) -> None:
+    def _live(self, event: Event, behind: int) -> None:
+        """Tell live text, but not before the entries up to ``behind``, which came before it.
+
+        Entries are handed on by whichever thread is at it; text that answers a prompt may overtake
+        the prompt.
+        """
+        if self._early or behind > self._seq:
+            self._early.append((event, behind))
+        else:
+            self._tell_live(event)
+
+    def _tell_live(self, event: Event) -> None:
         if event.stream in self._finished:
             return  # written late: the entry had it all
         length = self._lengths.get(event.stream, 0)
