@@ -11,6 +11,8 @@ is held against the goal.
     load           all messages of a session
     resume         opening a session of a gigabyte (``resume_child`` is the process that does it)
     listing        ten thousand sessions: warm, after a change, without the index
+    search         a gigabyte of transcripts (``search_child`` builds the index)
+    doctor         everything in a home, looked at
     startup        the import
     size           bytes on disk
     loop           the agent loop around a provider

@@ -9,7 +9,19 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import append, listing, load, loop, resume, size, startup, terminal
+from benchmarks import (
+    append,
+    doctor,
+    exchange,
+    listing,
+    load,
+    loop,
+    resume,
+    search,
+    size,
+    startup,
+    terminal,
+)
 from benchmarks.harness import Bench, Progress, Result
 from benchmarks.report import file_system, machine_facts, table, write_json
 
@@ -24,6 +36,9 @@ BENCHMARKS: dict[str, Callable[[Bench], Iterator[Result]]] = {
     "load": load.load,
     "resume": resume.resume,
     "list": listing.listing,
+    "search": search.search,
+    "doctor": doctor.doctor,
+    "exchange": exchange.exchange,
     "import": startup.startup,
     "size": size.size,
     "loop": loop.loop,

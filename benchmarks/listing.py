@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import subprocess
+import sys
 import time
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -44,8 +46,32 @@ def listing(bench: Bench) -> Iterator[Result]:
     )
     yield warm.result(f"list newest 50 of {sessions:,}", "seconds", at_most(1.5), ours="newest")
     yield warm.result(f"list all {sessions:,}", "seconds", at_most(3.0), ours="all")
+    yield _command(bench, home, sessions)
     yield _after_a_change(bench, store)
     yield _rebuild(bench, store, sessions)
+
+
+def _command(bench: Bench, home: Path, sessions: int) -> Result:
+    """Time ``holdfast ls``, from the shell's side, against an interpreter that only loads."""
+    environment = {**os.environ, "HOLDFAST_HOME": str(home)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+
+    def run(*words: str) -> float:
+        began = time.perf_counter()
+        subprocess.run(
+            [sys.executable, *words], env=environment, capture_output=True, check=True, cwd=home
+        )
+        return time.perf_counter() - began
+
+    samples = bench.interleave(
+        "holdfast ls",
+        bench.amount(31, 11),
+        {
+            "floor": lambda: run("-c", "import click, msgspec, sqlite3"),
+            "ours": lambda: run("-m", "holdfast", "ls", "--all"),
+        },
+    )
+    return samples.result(f"holdfast ls with {sessions:,} sessions", "seconds", at_most(2.0))
 
 
 def _timed(work: Callable[[], int], expected: int) -> float:

@@ -17,9 +17,14 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # This worker is being measured. What the tests start is not, and must not be slowed down.
     os.environ.pop("COVERAGE_PROCESS_START", None)
 
-# How long an example takes says nothing where tests share the processor with others.
+# How long an example takes says nothing where tests share the processor with others. What decides
+# whether a change lands says the same twice; new examples are found by those who run the tests.
 settings.register_profile(
-    "holdfast", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    "holdfast",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+    derandomize=bool(os.environ.get("HOLDFAST_NOTHING_SKIPPED")),
 )
 settings.load_profile("holdfast")
 

@@ -13,11 +13,11 @@ import holdfast
 NAMES = """
     Approval BadStatus Checkpoint Compaction ConnectFailed Custom Damage DamagedJournal DiskFull
     EmptyReply Entry Event File FileChange Follower FormatTooNew Head Hit Holder HoldfastError
-    Image ImportRejected KeyRefused Label LocalStore Message Meta Opaque Position Problem
-    ProviderError ProviderUnavailable Queued Recovery Report Session SessionExists SessionLocked
-    SessionNotFound SetAside State StorageError Stream Summary Text Thinking Ticket TimedOut
-    Tool ToolCall ToolResult Totals Turn Usage UsageError WriteFailed __version__ assistant
-    open_store system tool_result user
+    Image ImportRejected KeyRefused Label LocalStore Message Meta Migrated Migration Opaque
+    Position Problem ProviderError ProviderUnavailable Queued Recovery Report Session
+    SessionExists SessionLocked SessionNotFound SetAside State StorageError Stream Summary Text
+    Thinking Ticket TimedOut Tool ToolCall ToolResult Totals Turn Usage UsageError WriteFailed
+    __version__ assistant open_store system tool_result user
 """.split()  # noqa: SIM905  a list of names reads best as a list of names
 
 
@@ -57,7 +57,7 @@ STORE = {
     "open": "id mode=",
     "session": "key mode= **meta",
     "list": "workspace= project= limit= since= until= progress=",
-    "search": "text limit=",
+    "search": "text limit= order= substring= once= progress= **where",
     "delete": "id",
     "restore": "id",
     "cleanup": "older_than",
@@ -68,7 +68,7 @@ SESSION = {
     "append": "item id=",
     "submit": "item id=",
     "stream": "model= call_id= name=",
-    "usage": "input output cost_usd= model= cache_read= cache_write= **extra",
+    "usage": "input output cost_usd= model= cache_read= cache_write= request= **extra",
     "update": "**meta",
     "event": "name data= complete=",
     "keep": "data",

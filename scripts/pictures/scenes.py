@@ -67,6 +67,15 @@ calls = [
   { call = "write", arguments = { path = "NOTES.md", content = "migrated\\n" } },
 ]
 """
+_SPENT = (
+    (4, "app", "read prices from a file", "claude-sonnet-4-5", 0.0375),
+    (11, "app", "which dates do our logs have?", "claude-sonnet-4-5", 0.0375),
+    (2, "site", "a page for the release", "gpt-5", 0.0183),
+    (7, "app", "why does test_totals fail?", "claude-opus-4-5", 0.0625),
+    (15, "site", "a feed, and a test for it", "gpt-5", 0.0183),
+    (9, "app", "migrate the database", "claude-sonnet-4-5", 0.0375),
+    (6, "app", "the flaky test", "claude-opus-4-5", 0.0625),
+)
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 _SESSIONS = (
     (
@@ -195,6 +204,26 @@ def _picker(stage: Stage) -> Screen:
     return stage.screen()
 
 
+def _stats(stage: Stage) -> Screen:
+    store = holdfast.open_store(stage.home)
+    for day, (requests, folder, title, model, price) in enumerate(_SPENT):
+        place = stage.folder / folder
+        place.mkdir(exist_ok=True)
+        age = (len(_SPENT) - 1 - day) * _DAY
+        with (
+            written_ago(age),
+            store.create(workspace=place, title=title, model=model) as session,
+        ):
+            for _ in range(requests):
+                session.append([Turn(state="started"), holdfast.user("go on")])
+                session.append(holdfast.assistant("Done."))
+                session.usage(input=9000, output=700, cost_usd=price, model=model)
+                session.append(Turn(state="completed"))
+    stage.open("stats", stays=True)
+    stage.until("by day", "by model", "longest")
+    return stage.screen()
+
+
 SCENES: dict[str, Scene] = {
     "chat": Scene(
         "A chat",
@@ -222,5 +251,13 @@ SCENES: dict[str, Scene] = {
         _picker,
         columns=100,
         rows=18,
+    ),
+    "stats": Scene(
+        "Tokens and cost",
+        "The command holdfast stats: bars of tokens, with cost, by day, by model, by project and "
+        "by agent, and the longest sessions.",
+        _stats,
+        columns=100,
+        rows=40,
     ),
 }

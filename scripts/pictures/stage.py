@@ -94,9 +94,11 @@ class Stage:
         )
         return done.stdout
 
-    def open(self, *words: str) -> None:
-        """Start the program on the terminal."""
+    def open(self, *words: str, stays: bool = False) -> None:
+        """Start the program on the terminal, which stays when it ends only if that is wanted."""
         program = shlex.join([sys.executable, "-m", "holdfast", *words])
+        if stays:
+            program += "; exec sleep 600"
         size = ["-x", str(self.columns), "-y", str(self.rows)]
         self._tmux("new-session", "-d", *size, "-s", "stage", "-c", str(self.folder), program)
 

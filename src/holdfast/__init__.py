@@ -12,73 +12,84 @@ The journal is the session: whatever a call has returned for is on the disk, and
 
 from __future__ import annotations
 
+import importlib
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import (
-    BadStatus,
-    ConnectFailed,
-    DamagedJournal,
-    DiskFull,
-    EmptyReply,
-    FormatTooNew,
-    HoldfastError,
-    ImportRejected,
-    KeyRefused,
-    ProviderError,
-    ProviderUnavailable,
-    SessionExists,
-    SessionLocked,
-    SessionNotFound,
-    StorageError,
-    TimedOut,
-    UsageError,
-    WriteFailed,
-)
-from holdfast.journal.files import Files
-from holdfast.journal.reader import Damage
-from holdfast.journal.repair import SetAside
-from holdfast.journal.ticket import Ticket
-from holdfast.model.entry import (
-    Approval,
-    Checkpoint,
-    Custom,
-    Entry,
-    Head,
-    Label,
-    Meta,
-    Position,
-    Queued,
-    Tool,
-    Turn,
-    Usage,
-)
-from holdfast.model.event import Event
-from holdfast.model.holder import Holder
-from holdfast.model.message import (
-    File,
-    FileChange,
-    Image,
-    Message,
-    Opaque,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-    assistant,
-    system,
-    tool_result,
-    user,
-)
-from holdfast.model.state import State, Totals
-from holdfast.store.contract import Compaction, Problem, Recovery, Report, Summary
-from holdfast.store.follower import Follower
-from holdfast.store.home import default_home
-from holdfast.store.local import LocalStore
-from holdfast.store.search import Hit
-from holdfast.store.session import Session
-from holdfast.store.streams import Stream
+from holdfast.errors import UsageError
 from holdfast.version import __version__
+
+if TYPE_CHECKING:
+    from holdfast.errors import (
+        BadStatus,
+        ConnectFailed,
+        DamagedJournal,
+        DiskFull,
+        EmptyReply,
+        FormatTooNew,
+        HoldfastError,
+        ImportRejected,
+        KeyRefused,
+        ProviderError,
+        ProviderUnavailable,
+        SessionExists,
+        SessionLocked,
+        SessionNotFound,
+        StorageError,
+        TimedOut,
+        WriteFailed,
+    )
+    from holdfast.journal.files import Files
+    from holdfast.journal.reader import Damage
+    from holdfast.journal.repair import SetAside
+    from holdfast.journal.ticket import Ticket
+    from holdfast.model.entry import (
+        Approval,
+        Checkpoint,
+        Custom,
+        Entry,
+        Head,
+        Label,
+        Meta,
+        Position,
+        Queued,
+        Tool,
+        Turn,
+        Usage,
+    )
+    from holdfast.model.event import Event
+    from holdfast.model.holder import Holder
+    from holdfast.model.message import (
+        File,
+        FileChange,
+        Image,
+        Message,
+        Opaque,
+        Text,
+        Thinking,
+        ToolCall,
+        ToolResult,
+        assistant,
+        system,
+        tool_result,
+        user,
+    )
+    from holdfast.model.state import State, Totals
+    from holdfast.store.contract import (
+        Compaction,
+        Migrated,
+        Migration,
+        Problem,
+        Recovery,
+        Report,
+        Summary,
+    )
+    from holdfast.store.follower import Follower
+    from holdfast.store.local import LocalStore
+    from holdfast.store.search import Hit
+    from holdfast.store.session import Session
+    from holdfast.store.streams import Stream
 
 __all__ = [
     "Approval",
@@ -108,6 +119,8 @@ __all__ = [
     "LocalStore",
     "Message",
     "Meta",
+    "Migrated",
+    "Migration",
     "Opaque",
     "Position",
     "Problem",
@@ -146,8 +159,58 @@ __all__ = [
 ]
 
 
+# Where each name is. They are imported when they are first asked for: a command that lists sessions
+# starts in half the time.
+_NAMES = {
+    "errors": (
+        "BadStatus ConnectFailed DamagedJournal DiskFull EmptyReply FormatTooNew "
+        "HoldfastError ImportRejected KeyRefused ProviderError ProviderUnavailable "
+        "SessionExists SessionLocked SessionNotFound StorageError TimedOut WriteFailed"
+    ),
+    "journal.files": "Files",
+    "journal.reader": "Damage",
+    "journal.repair": "SetAside",
+    "journal.ticket": "Ticket",
+    "model.entry": (
+        "Approval Checkpoint Custom Entry Head Label Meta Position Queued Tool Turn Usage"
+    ),
+    "model.event": "Event",
+    "model.holder": "Holder",
+    "model.message": (
+        "File FileChange Image Message Opaque Text Thinking ToolCall ToolResult assistant "
+        "system tool_result user"
+    ),
+    "model.state": "State Totals",
+    "store.contract": "Compaction Migrated Migration Problem Recovery Report Summary",
+    "store.follower": "Follower",
+    "store.local": "LocalStore",
+    "store.search": "Hit",
+    "store.session": "Session",
+    "store.streams": "Stream",
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+
+if not TYPE_CHECKING:  # or a checker would believe in any name
+
+    def __getattr__(name: str) -> Any:
+        module = _MODULES.get(name)
+        if module is None:
+            raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+        found = getattr(importlib.import_module(f"holdfast.{module}"), name)
+        globals()[name] = found
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
+
 def open_store(
-    path: str | os.PathLike[str] | None = None, *, force: bool = False, files: Files | None = None
+    path: str | os.PathLike[str] | None = None,
+    *,
+    force: bool = False,
+    files: Files | None = None,
+    migrate: str | os.PathLike[str] | None = None,
 ) -> LocalStore:
     """Open the store at ``path``, or the default home (``HOLDFAST_HOME``).
 
@@ -157,12 +220,32 @@ def open_store(
         path: the home folder.
         force: write even on a network file system, where locks and syncs cannot be relied on.
         files: the file system to use; tests pass one that fails on purpose.
+        migrate: a legacy store that is taken over first, if it is there (``store.migrate``); for
+            the default home, ``HOLDFAST_MIGRATE`` says the same.
+
+    Raises:
+        StorageError: the legacy store could not be taken over; it is as it was, and can be used.
     """
     if isinstance(path, str) and "://" in path:
         raise UsageError(f"{path.partition('://')[0]}:// stores are not supported by this version.")
     if path is not None and (not isinstance(path, str | os.PathLike) or not os.fspath(path)):
         raise UsageError(f"{path!r} is not the path of a folder.")
+    from holdfast.journal.files import Files as RealFiles  # noqa: PLC0415  as all names above
+    from holdfast.store.home import default_home  # noqa: PLC0415  as above
+    from holdfast.store.local import LocalStore as Store  # noqa: PLC0415  as above
+
     root = default_home() if path is None else Path(path)
     if "\0" in str(root):
         raise UsageError(f"{path!r} is not the path of a folder.")
-    return LocalStore(files or Files(), root.absolute(), force=force)
+    store = Store(files or RealFiles(), root.absolute(), force=force, migration=_migrate)
+    if path is None and migrate is None:
+        migrate = os.environ.get("HOLDFAST_MIGRATE") or None
+    if migrate is not None and os.path.lexists(migrate):
+        store.migrate(migrate)
+    return store
+
+
+def _migrate(store: LocalStore, path: str | os.PathLike[str], **options: Any) -> Migration:
+    from holdfast.exchange.migrate import migrate  # noqa: PLC0415  few need the importers
+
+    return migrate(store, path, **options)

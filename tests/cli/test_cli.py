@@ -132,7 +132,7 @@ def test_verify_what_is_not_a_journal_exits_65_with_one_sentence(holdfast_comman
     [
         (["verify", "zzzz"], 1, "No session has 'zzzz' in its id"),
         (["verify", FIRST], 1, "There is no session"),
-        (["verify", "../x"], 2, "is not a session id"),
+        (["verify", "../x"], 1, "There is no session at '../x'"),
     ],
 )
 def test_a_mistake_gets_one_sentence(holdfast_command, home, words, code, said):
@@ -193,7 +193,8 @@ def test_an_interrupt_exits_130(home, store):
 import holdfast
 def interrupt(*_, **__):
     raise KeyboardInterrupt
-holdfast.LocalStore.list = interrupt
+from holdfast.store.index import Index
+Index.page = interrupt
 import sys
 sys.argv = ["holdfast", "ls"]
 from holdfast.cli.main import main

@@ -185,6 +185,7 @@ def test_a_question_that_nobody_here_can_answer_can_be_answered_from_elsewhere(p
     run = program.start("attach", "--foreground", session)
     run.process.stdin.write(b"run: echo yes > answered\n")
     run.end_input()
+    until(lambda: program.run("status", "--json").lines)  # before, approve would start a runner
     until(lambda: program.run("approve", session, "--show").out)
     assert program.run("approve", session).code == 0
     assert run.wait() == 0, run.err

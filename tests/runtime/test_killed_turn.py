@@ -64,7 +64,7 @@ def test_a_turn_that_is_killed_at_any_operation_is_known_and_can_be_gone_on_with
     # That it was no turn of straw: nearly all was met (the rest depends on how threads meet),
     # and the calls were in every state that a kill of this process alone leaves them in for long.
     met = [case["case"] for case in cases if case["killed"]]
-    assert len(met) > 0.95 * len(cases) > 87
+    assert len(met) > 0.9 * len(cases) > 82
     if (when, ending) != ("after", "continue"):
         for name in ("write journal.jsonl 7", "rename .new-* 1", f"{START} 2", f"{CHANGE} 1"):
             assert f"{when} {name}, {ending}" in met

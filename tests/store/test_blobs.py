@@ -264,7 +264,7 @@ def test_a_blob_that_cannot_be_written_stops_the_session(fragile, files):
 
 
 def test_a_line_that_would_be_too_long_is_refused(store, monkeypatch):
-    monkeypatch.setattr("holdfast.store.recorder.LONGEST_LINE_BYTES", 500_000)
+    monkeypatch.setattr("holdfast.store.drafts.LONGEST_LINE_BYTES", 500_000)
     session = store.create()
     with pytest.raises(holdfast.UsageError, match="too large"):
         session.event("big", "x" * 600_000)

@@ -72,7 +72,7 @@ def test_what_sqlite_keeps_beside_the_index_is_private_too(home, umask_000):
 # A process that may not write: root is asked to become nobody first.
 NOBODY = """
 import stat
-from holdfast.store import index, project
+from holdfast.store import finding, index, project, textindex
 if os.geteuid() == 0:
     os.setuid(65534)
 

@@ -79,3 +79,20 @@ def test_damage_does_not_hide_what_can_be_read(store):
     gone = put(store, holdfast.user("needle"))
     (store.open(gone, mode="read").path / JOURNAL_NAME).unlink()
     assert [hit.snippet for hit in store.search("needle")] == ["needle two"]
+
+
+@pytest.mark.parametrize("word", ["needle", "needl", "eedle"])
+def test_of_each_session_one_message_if_that_is_enough(store, word):
+    """As whole words and beginnings, which the index knows, and inside of words, which it reads."""
+    ids = [put(store, *[holdfast.user("needle")] * 5) for _ in range(3)]
+    hits = store.search(word, once=True, limit=3)
+    assert sorted(hit.session for hit in hits) == sorted(ids)
+    assert len(store.search(word)) == 15
+
+
+def test_who_asks_is_told_how_far_it_is_while_files_are_read(store):
+    for _ in range(3):
+        put(store, holdfast.user("needle"))
+    told: list[tuple[int, int]] = []
+    assert len(store.search("eedl", progress=lambda *far: told.append(far))) == 3
+    assert told[-3:] == [(0, 3), (1, 3), (2, 3)]

@@ -10,6 +10,8 @@ import holdfast
 from holdfast.journal.files import Files
 from holdfast.journal.live import LiveFile
 from holdfast.model.event import Event
+from holdfast.model.message import BlobRef
+from holdfast.store.blobs import Blobs
 from tests.disk import snapshot
 
 LARGE = "x" * 300_000
@@ -128,10 +130,12 @@ def test_a_missing_or_altered_payload_is_told_once(store, session):
     (blob,) = (session.path / "blobs").iterdir()
     blob.write_bytes(b"something else")
     ((kind, where, detail),) = found(store, session)
-    assert (kind, where) == ("blob", blob.name)
-    assert re.fullmatch(r"missing, for entry \d+", detail)
+    assert (kind, where) == ("blob", f"blobs/{blob.name}")
+    assert re.fullmatch(r"altered, for entry \d+", detail)
     blob.unlink()
-    assert [kind for kind, *_ in found(store, session)] == ["blob"]
+    ((kind, where, detail),) = found(store, session)
+    assert (kind, where) == ("blob", f"blobs/{blob.name}")
+    assert re.fullmatch(r"missing, for entry \d+", detail)
 
 
 def test_text_that_was_being_streamed(store, session):
@@ -160,3 +164,40 @@ def test_a_session_that_cannot_be_read_is_an_error_of_ours(fragile, files):
     files.fail("open_read", 13)
     with pytest.raises(holdfast.StorageError, match="Permission denied"):
         fragile.verify(session.id)
+
+
+def test_blobs_are_read_with_care(fragile, files):
+    with fragile.create() as session:
+        session.append(holdfast.user("large " * 60_000))
+    (blob,) = (session.path / "blobs").iterdir()
+    blobs = Blobs(files, session.path)
+    assert blobs.is_intact(blob.name)
+    assert not blobs.is_intact("a_name_that_is_none")
+    assert not blobs.is_intact("\0")
+    files.fail("read_at", name=blob.name)
+    assert not blobs.is_intact(blob.name)
+    assert blob.name not in files.left_open
+
+
+def test_an_unsound_journal_in_two_files_counts_nothing_twice(fragile, files):
+    with fragile.create() as session:
+        session.append(holdfast.user("one"))
+        files.fail("sync", name="journal.jsonl")
+        session.append(holdfast.user("two"))
+    first = session.path / "journal.jsonl"
+    second = session.path / "journal.2.jsonl"
+    lines = second.read_bytes().splitlines(keepends=True)
+    again = first.read_bytes().splitlines(keepends=True)[1]
+    second.write_bytes(b"".join([lines[0], again, *lines[1:]]))
+    report = fragile.verify(session.id)
+    assert report.messages == 2
+
+
+@pytest.mark.parametrize("name", ["\0", "x" * 300])
+def test_a_payload_of_a_name_that_no_file_can_have(store, name):
+    blob = BlobRef(sha256=name, size_bytes=1, media_type="text/plain", encoding="text")
+    with store.create() as session:
+        session.append(holdfast.Message(role="user", content=[holdfast.Text(text="", blob=blob)]))
+    ((kind, where, detail),) = found(store, session)
+    assert (kind, where) == ("blob", f"blobs/{name}")
+    assert detail.startswith("missing")

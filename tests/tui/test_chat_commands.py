@@ -36,7 +36,12 @@ def test_a_title_an_export_a_search_and_where_it_all_is(desk, pane):
     pane.shows("written: ", times=2)
     assert json.loads((desk.folder / "all.json").read_text())["session"] == desk.session
     pane.enter("/export json all.json")
-    pane.shows("all.json is there already")
+    pane.shows("all.json exists already")
+    pane.enter("/export talk.html")
+    pane.shows("written: ", times=3)
+    assert (desk.folder / "talk.html").read_text().lower().startswith("<!doctype html>")
+    pane.enter("/stats --by model")
+    pane.shows("1 session · 1 turn · 1 prompt", "by model")
     pane.enter("/search answer")
     pane.shows("“the first answer”")
     pane.enter("/search nowhere-to-be-found")

@@ -358,17 +358,11 @@ def test_what_a_text_search_finds_counts_for_its_own_query_only():
     made.take_hits("needle", [hit(first)])
     assert [each.id for each in made.view.rows] == [first]
     made.search("needles")
-    made.take_hits("needle", [hit(first)], over=True)
+    made.take_hits("needle", [hit(first)])
     assert (made.view.rows, made.searching) == ([], True)
-    made.take_hits("needles", [], over=True)
+    made.take_hits("needles", [])
     assert empty_line(made) == "Nothing here matches."
     assert said_line(made, 0, "") == "0 shown · 2 do not match"
-
-
-def test_what_is_shown_is_searched_first_and_what_cannot_be_read_never():
-    lost = row(0, state=DAMAGED, started="")
-    made = catalogue(row(1, **ELSEWHERE), row(3, **HERE), row(2, **HERE), lost)
-    assert [int(each[-8:]) for each in made.to_search()] == [2, 3, 1]
 
 
 def test_lines_fit_the_screen():

@@ -10,6 +10,7 @@ import click
 
 from holdfast import open_store
 from holdfast.cli.ls import printable
+from holdfast.cli.naming import complete_session
 from holdfast.cli.runners import resolved, spoken_to
 from holdfast.errors import UsageError
 from holdfast.runtime.control.client import Connection, new_request_id
@@ -19,7 +20,7 @@ _ASKED_WITHIN_SECONDS = 10.0
 
 
 @click.command(help="Allow what a session waits to do; with --deny refuse it.")
-@click.argument("session")
+@click.argument("session", shell_complete=complete_session)
 @click.argument("call", required=False)
 @click.option("--deny", is_flag=True, help="Refuse it.")
 @click.option("--show", is_flag=True, help="Only show what is asked.")

@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from holdfast.cli.naming import complete_session
+
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)?")
 _WITHOUT_PROMPT = ("continue_turn", "kill_running", "run_queue", "compact")
 _UNIT_SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -69,6 +71,7 @@ class _Amount(click.FloatRange):
     metavar="SESSION",
     is_flag=False,
     flag_value="",
+    shell_complete=complete_session,
     help="Go on with a session: id, part of one, title or path.",
 )
 @click.option("--fork", "--fork-session", "fork", is_flag=True, help="… in a copy of it.")

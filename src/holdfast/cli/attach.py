@@ -19,6 +19,7 @@ import click
 from holdfast import open_store
 from holdfast.cli.chat import chat_in, has_screen
 from holdfast.cli.ls import printable
+from holdfast.cli.naming import complete_session
 from holdfast.cli.runners import insists, is_first_process, launch_for, resolved, rests
 from holdfast.cli.screen import Screen
 from holdfast.cli.transcript import Transcript
@@ -37,7 +38,7 @@ _RETRY_SECONDS = 0.2
 
 
 @click.command(help="Attach to a session: follow it, answer its questions, send it prompts.")
-@click.argument("session")
+@click.argument("session", shell_complete=complete_session)
 @click.option("-C", "workspace", metavar="DIR", help="The session's folder, if it has moved.")
 @click.option("--last", type=click.IntRange(0), default=10, help="Show so many messages (10).")
 @click.option("--no-input", is_flag=True, help="Only follow; leave when the turn has ended.")

@@ -7,13 +7,14 @@ import asyncio
 import click
 
 from holdfast import open_store
+from holdfast.cli.naming import complete_session
 from holdfast.cli.runners import resolved, running
 from holdfast.runtime.control.client import new_request_id
 from holdfast.runtime.control.protocol import Cancel
 
 
 @click.command(help="Cancel the turn that a session is running; what it did is saved.")
-@click.argument("session")
+@click.argument("session", shell_complete=complete_session)
 def command(*, session: str) -> None:
     """Cancel a turn."""
     asyncio.run(_cancel(session))

@@ -1,44 +1,123 @@
-"""``holdfast export``: a conversation as text, to read or for other programs."""
+"""``holdfast export``: a session as a file for others."""
 
 from __future__ import annotations
 
-import os
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 import holdfast
-from holdfast.cli.sessions import named
-from holdfast.errors import StorageError, UsageError
-from holdfast.journal.files import Files
+from holdfast.cli.colours import on_a_terminal
+from holdfast.cli.columns import counted, printable, size
+from holdfast.cli.naming import complete_session, place_of
+from holdfast.cli.output import put
+from holdfast.errors import UsageError
+from holdfast.exchange.detail import DEPTHS, EVERYTHING
+from holdfast.exchange.exporters import name_for, names
+from holdfast.exchange.exporting import export, export_to
+from holdfast.exchange.redact import Finding, Redactor
+from holdfast.exchange.transcript import Options
+from holdfast.model.codec import dumps
+from holdfast.model.terminal import for_terminal
+from holdfast.store.session import Session
+
+_NOT_TEXT = "archive"
+_MOST_SHOWN = 50
 
 
-@click.command(help="Write a session's conversation: Markdown to read, or JSON for programs.")
-@click.argument("session")
-@click.option(
-    "--format",
-    "kind",
-    type=click.Choice(["markdown", "json", "jsonl"]),
-    default="markdown",
-    help="A page to read, one object, or a message a line.",
+@click.command(
+    help="""Write a session in another format, to standard output or with -o to a file.
+
+    Without --format the ending of the file decides, else it is Markdown. A file that is there is
+    never overwritten without --force; into a folder the file gets the name it should have.
+    --redact takes keys, tokens and private keys out and lists on standard error what it found:
+    look at the result all the same before you share it.
+
+    \b
+    holdfast export k3v9 -o talk.html --redact
+    holdfast export k3v9 -o k3v9.holdfast          # for another machine
+    holdfast export k3v9 -t claude-code -o ~/.claude/projects
+    holdfast export k3v9 -t openai | jq .role
+    """
 )
-@click.option("-o", "--output", metavar="FILE", help="Write there; standard output if not given.")
-@click.option("--force", is_flag=True, help="Also over a file that is there already.")
-def command(*, session: str, kind: str, output: str | None, force: bool) -> None:
+@click.argument("session", shell_complete=complete_session)
+@click.option("-t", "--format", "format_name", metavar="NAME", help=f"{', '.join(names())}.")
+@click.option("-o", "--output", metavar="FILE", help="The file, or a folder for it.")
+@click.option("--force", is_flag=True, help="Overwrite the file.")
+@click.option("--redact", is_flag=True, help="Take secrets out.")
+@click.option("--strip-workspace", is_flag=True, help="Leave out where on this machine it was.")
+@click.option(
+    "--depth", type=click.Choice(DEPTHS), default=EVERYTHING, help="How much of it (everything)."
+)
+@click.option("--json", "as_json", is_flag=True, help="With -o: what was done, as JSON.")
+def command(
+    *,
+    session: str,
+    format_name: str | None,
+    output: str | None,
+    force: bool,
+    redact: bool,
+    strip_workspace: bool,
+    depth: str,
+    as_json: bool,
+) -> None:
     """Export a session."""
+    name = format_name or name_for(output)
+    redactor = Redactor() if redact else None
+    options = Options(depth, redactor, strip_workspace)
     store = holdfast.open_store()
-    found = named(store, session)
-    with store.open(Path(found) if os.sep in found else found, mode="read") as opened:
-        text = opened.export(kind)
-    data = text.encode("utf-8", "backslashreplace")  # half a character, as JSON may have it
-    if output is None:
-        click.echo(data, nl=not text.endswith("\n"))
+    with store.open(place_of(store, session), mode="read") as opened:
+        if output is None or output == "-":
+            if as_json:
+                raise click.UsageError("--json tells what was written with -o FILE.")
+            _to_standard_output(opened, name, options)
+        else:
+            _to_file(opened, name, Path(output), options, force=force, as_json=as_json)
+    if redactor is not None:
+        _tell_findings(redactor.findings)
+
+
+def _to_standard_output(session: Session, name: str, options: Options) -> None:
+    on_screen = on_a_terminal()
+    if on_screen and name == _NOT_TEXT:
+        raise UsageError("An archive is no text for a terminal: say where to with -o FILE.")
+    for chunk in _harmless(export(session, name, options), on_screen=on_screen):
+        put(chunk)
+
+
+def _harmless(chunks: Iterator[bytes], *, on_screen: bool) -> Iterator[bytes]:
+    """Yield what a terminal can be given; what goes elsewhere is left as it is."""
+    for chunk in chunks:
+        if on_screen:
+            yield for_terminal(chunk.decode("utf-8", "replace")).encode("utf-8", "replace")
+        else:
+            yield chunk
+
+
+def _to_file(
+    session: Session, name: str, path: Path, options: Options, *, force: bool, as_json: bool
+) -> None:
+    if not force and path.exists() and not path.is_dir():
+        raise UsageError(f"{path} exists already; --force overwrites it.")
+    done = export_to(session, name, path, options, replace=force)
+    if as_json:
+        found = [{"kind": each.kind, "where": each.where} for each in done.findings]
+        told = {"session": session.id, "format": name, "path": str(done.path)}
+        click.echo(dumps({**told, "size_bytes": done.size_bytes, "redacted": found}))
+    else:
+        click.echo(f"{printable(str(done.path))} ({name}, {size(done.size_bytes)})", err=True)
+
+
+def _tell_findings(findings: list[Finding]) -> None:
+    if not findings:
+        click.echo("no secrets were found", err=True)
         return
-    path = Path(output)
-    if path.exists() and not force:
-        raise UsageError(f"{path} is there already: name another file, or add --force.")
-    try:
-        Files().publish(path.absolute(), data)
-    except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror}.") from error
-    click.echo(f"holdfast: written: {path}", err=True)
+    places = Counter((each.kind, each.where) for each in findings)
+    for (kind, where), number in list(places.items())[:_MOST_SHOWN]:
+        times = f" ({number} times)" if number > 1 else ""
+        click.echo(f"redacted: {kind} in {printable(where)}{times}", err=True)
+    if len(places) > _MOST_SHOWN:
+        click.echo(f"… and in {len(places) - _MOST_SHOWN} more places", err=True)
+    click.echo(f"{counted(len(findings), 'secret')} replaced", err=True)

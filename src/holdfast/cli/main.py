@@ -8,13 +8,15 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.errors import HoldfastError
-from holdfast.journal.files import Files
 from holdfast.version import __version__
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _VERBS = {
     "config": "Show the settings that count here, and who would answer.",
@@ -22,11 +24,25 @@ _VERBS = {
     "approve": "Answer what a running session asks.",
     "attach": "Come back to a session that runs, or have it run again.",
     "cancel": "Cancel the turn that a session runs.",
+    "completion": "Print what a shell needs to complete commands and sessions.",
+    "export": "Write a session in another format.",
     "drill": "Strike the agent on purpose, in a scratch home, and see what is left.",
-    "export": "Write a conversation as Markdown or JSON.",
+    "fork": "Copy a session, to go on in the copy.",
+    "gc": "Make room: old sessions to the trash, leftovers removed.",
+    "import": "Take over sessions of other agents, and archives.",
     "ls": "List sessions, last updated first.",
-    "search": "Find words in all sessions.",
+    "path": "Print where a session is on disk.",
+    "rename": "Give a session a title.",
+    "restore": "Bring sessions back from the trash, or list it.",
+    "rm": "Move sessions to the trash.",
+    "doctor": "Look at everything, and say what is wrong and what can be done.",
+    "migrate": "Take a legacy store over for good.",
+    "show": "Read a conversation.",
+    "tag": "Give a session tags, or list them.",
+    "tail": "Show the end of a session, and follow it.",
+    "search": "Find messages, in all sessions.",
     "send": "Send a prompt to a session in the background.",
+    "stats": "Show what was done, and what it cost.",
     "status": "Show what is running.",
     "stop": "Have a runner leave.",
     "rewind": "Take prompts back, with the files that were changed since.",
@@ -36,6 +52,7 @@ _VERBS = {
 }
 
 
+_MODULES = {"import": "importing"}  # verbs that cannot be the name of a module
 _ASK = "ask"
 _READER_GONE = 141  # as the shell tells it: 128 + SIGPIPE
 
@@ -58,9 +75,29 @@ class _Verbs(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take anything that is no verb for a prompt and its options."""
+        if ctx.resilient_parsing and not args:
+            return super().parse_args(ctx, args)  # the shell asks what the first word may be
         if not args or args[0] not in {*_VERBS, "-h", "--help", "--version"}:
+            if args and not ctx.resilient_parsing:
+                _check_meant(args)
             args = [_ASK, *_with_prompt(args)]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Offer the verbs, without loading any; and the options of a prompt."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415  only for the shell
+
+        if not incomplete.startswith("-"):
+            fitting = (each for each in _VERBS.items() if each[0].startswith(incomplete))
+            return [CompletionItem(name, help=told) for name, told in fitting]
+        ask = self.get_command(ctx, _ASK)
+        assert ask is not None
+        asked = click.Context(ask, parent=ctx, info_name=_ASK, resilient_parsing=True)
+        offered = [
+            *ask.shell_complete(asked, incomplete),
+            *super().shell_complete(ctx, incomplete),
+        ]
+        return list({each.value: each for each in offered}.values())
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Show the options of a prompt as well: they stand behind ``holdfast`` alone."""
@@ -79,12 +116,24 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's signature
         if cmd_name not in (*_VERBS, _ASK):
             return None
-        command: click.Command = import_module(f"holdfast.cli.{cmd_name}").command
+        command: click.Command = import_module(
+            f"holdfast.cli.{_MODULES.get(cmd_name, cmd_name)}"
+        ).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's signature
         with formatter.section("Commands"):
             formatter.write_dl(list(_VERBS.items()))
+
+
+def _check_meant(args: list[str]) -> None:
+    """Raise if the first word looks like a verb that was mistyped."""
+    if args[0].isalpha() and not {"-p", "--print"} & set(args):
+        import difflib  # noqa: PLC0415  only for a mistake
+
+        near = difflib.get_close_matches(args[0], _VERBS, 1)
+        if near:
+            raise click.UsageError(f"There is no command {args[0]!r}. Did you mean {near[0]}?")
 
 
 def _with_prompt(args: list[str]) -> list[str]:
@@ -136,6 +185,8 @@ def _fill_closed_places() -> None:
     Whatever the interpreter or a library prints there would go into that file.
     """
     if None in (sys.stdin, sys.stdout, sys.stderr):
+        from holdfast.journal.files import Files  # noqa: PLC0415  hardly ever needed
+
         files = Files()
         while (descriptor := files.open_read(os.devnull)) <= 2:
             pass

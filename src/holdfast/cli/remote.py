@@ -12,7 +12,7 @@ from holdfast.cli.handover import check_changeable, check_limits, switch_model
 from holdfast.cli.options import Options
 from holdfast.cli.output import Output, note
 from holdfast.cli.result import Ending
-from holdfast.cli.runners import is_idle, rests, running
+from holdfast.cli.runners import rests, running
 from holdfast.cli.sessions import meant_session
 from holdfast.cli.signals import Signals
 from holdfast.errors import HoldfastError, ProviderError
@@ -273,17 +273,18 @@ class _Client:
     async def _until_idle(
         self, connection: Connection, events: AsyncIterator[dict[str, Any]]
     ) -> None:
-        """Show what happens until nothing runs."""
-        if await is_idle(connection):
-            return
-        async for event in events:
+        """Show what happens until nothing runs, and what had happened by then."""
+        quiet = await _quiet(connection)
+        while quiet is None or connection.taken < quiet:
+            event = await anext(events, None)
+            if event is None:
+                raise RunnerGone("The runner has left before the context was summed up.")
             if event["type"] == "entry":
                 self._output.line(event["line"])
             elif event["type"] == "note":
                 self._output.note(event["text"])
-            if rests(event) and await is_idle(connection):
-                return
-        raise RunnerGone("The runner has left before the context was summed up.")
+            if rests(event):
+                quiet = await _quiet(connection)
 
     async def _refuse(self, connection: Connection, question: dict[str, Any]) -> None:
         """Deny what is asked: a run without a screen never waits for an approval."""

@@ -12,6 +12,7 @@ import msgspec
 
 import holdfast
 from holdfast.cli.ls import printable
+from holdfast.cli.naming import complete_session, place_of
 from holdfast.errors import UsageError
 from holdfast.model.codec import dumps
 from holdfast.runtime import config, rewind
@@ -48,7 +49,7 @@ class _Wish(msgspec.Struct, frozen=True):
 @click.command(
     help="Take prompts back, with files that were changed since. Lists them if none is named."
 )
-@click.argument("session")
+@click.argument("session", shell_complete=complete_session)
 @click.option("--to", type=int, metavar="SEQ", help="Before this prompt, or behind another entry.")
 @click.option("--turns", type=click.IntRange(1), metavar="N", help="Before the last N prompts.")
 @click.option("--conversation", "what", flag_value="conversation", help="Not the files.")
@@ -75,9 +76,10 @@ def command(
     if to is not None and turns is not None:
         raise click.UsageError("Give --to or --turns, not both.")
     wish = _Wish(to, turns, what, folder, overwrite, as_json)
-    place = Path(session) if os.sep in session else session
+    store = holdfast.open_store()
+    place = place_of(store, session)
     listing = to is None and turns is None
-    with holdfast.open_store().open(place, "read" if listing or dry_run else "write") as opened:
+    with store.open(place, "read" if listing or dry_run else "write") as opened:
         if listing:
             _list(opened, as_json=as_json)
             return

@@ -8,12 +8,12 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from holdfast import open_store
+from holdfast.cli.naming import own_id
 from holdfast.cli.output import note
-from holdfast.cli.sessions import named, workspace_of
+from holdfast.cli.sessions import workspace_of
 from holdfast.cli.signals import ENDING
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.runtime.control.address import run_folder, socket_path
@@ -33,8 +33,7 @@ def resolved(store: LocalStore, name: str) -> str:
     path = socket_path(store.path, name) if name.replace("-", "").isalnum() else None
     if path is not None and path.exists():
         return name
-    found = named(store, name)
-    return Path(found).name if os.sep in found else found
+    return own_id(store, name)
 
 
 async def running(

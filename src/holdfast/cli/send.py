@@ -8,6 +8,7 @@ import os
 import click
 
 from holdfast import open_store
+from holdfast.cli.naming import complete_session
 from holdfast.cli.output import note
 from holdfast.cli.prompting import whole_prompt
 from holdfast.cli.runners import resolved, spoken_to
@@ -18,7 +19,7 @@ from holdfast.runtime.control.protocol import Submit
 
 
 @click.command(help="Send a prompt to a session; it is run in the background, in its turn.")
-@click.argument("session")
+@click.argument("session", shell_complete=complete_session)
 @click.argument("prompt", default="-")
 @click.option("-C", "workspace", metavar="DIR", help="The session's folder, if it has moved.")
 @click.option("--id", "request_id", help="Names the request: sent again, it is not run again.")

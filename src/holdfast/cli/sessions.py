@@ -10,8 +10,9 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
+from holdfast.cli.naming import own_id, place_of
 from holdfast.cli.options import Options
-from holdfast.errors import SessionLocked, SessionNotFound, UsageError
+from holdfast.errors import SessionLocked, UsageError
 from holdfast.journal.files import Files
 from holdfast.model.ids import new_name
 from holdfast.runtime.wishes import Launch
@@ -35,10 +36,13 @@ class Found(Struct, frozen=True):
 
 
 def meant_session(store: LocalStore, options: Options) -> str | None:
-    """Return the id of the session that is to be gone on with; ``None`` if there is none yet."""
+    """Return the id of the session that is to be gone on with.
+
+    ``None`` if there is none yet, or if it is not one of this home: nobody here runs it.
+    """
     if options.resume is not None:
-        found = named(store, options.resume)
-        return Path(found).name if os.sep in found else found
+        place = place_of(store, options.resume)
+        return None if isinstance(place, Path) else place
     return newest_of(store, folder_given(options.workspace))
 
 
@@ -51,7 +55,7 @@ def session_for(
         UsageError, SessionNotFound, SessionLocked: there is none that can be gone on with.
     """
     if options.resume is not None:
-        return _taken_up(store, named(store, options.resume), options, mode)
+        return _taken_up(store, place_of(store, options.resume), options, mode)
     folder = folder_given(options.workspace)
     if options.latest:
         newest = newest_of(store, folder)
@@ -67,10 +71,17 @@ def session_for(
 
 
 def launch_of(store: LocalStore, found: Found, options: Options) -> Launch:
-    """Return what a runner of a session is started with; somebody can be asked."""
+    """Return what a runner of a session is started with; somebody can be asked.
+
+    Raises:
+        UsageError: it is not a session of this home.
+    """
+    session_id = found.session.id
+    if not found.is_new and not options.fork:
+        session_id = own_id(store, str(found.session.path))
     return Launch(
         home=str(store.path),
-        session=found.session.id,
+        session=session_id,
         workspace=str(found.workspace),
         is_new=found.is_new,
         meta={} if options.name is None else {"title": options.name},
@@ -79,9 +90,8 @@ def launch_of(store: LocalStore, found: Found, options: Options) -> Launch:
 
 
 def _taken_up(
-    store: LocalStore, name: str, options: Options, mode: Literal["read", "write"]
+    store: LocalStore, place: str | Path, options: Options, mode: Literal["read", "write"]
 ) -> Found:
-    place: str | Path = Path(name) if os.sep in name else name
     try:
         session = store.open(place, mode="read" if options.fork else mode)
     except SessionLocked as error:
@@ -120,32 +130,6 @@ def newest_of(store: LocalStore, folder: Path) -> str | None:
             if summary.workspace is None or not Path(summary.workspace).is_dir()
         ]
     return found[0].id if found else None
-
-
-def named(store: LocalStore, name: str) -> str:
-    """Return the id or path that a name stands for: an id, part of one, a path, or a title.
-
-    Raises:
-        SessionNotFound: there is none; UsageError: there are several.
-    """
-    if os.sep in name:
-        return name
-    try:
-        with store.open(name, mode="read") as session:
-            return session.id
-    except (SessionNotFound, UsageError) as error:
-        wanted = name.casefold()
-        titled = [each.id for each in store.list() if (each.title or "").casefold() == wanted]
-        if len(titled) == 1:
-            return titled[0]
-        if titled:
-            shown = ", ".join(titled[:5])
-            raise UsageError(f"{len(titled)} sessions have that title: {shown}.") from None
-        if isinstance(error, SessionNotFound):
-            raise SessionNotFound(
-                f"No session has {name!r} as its title or in its id; holdfast ls shows them."
-            ) from None
-        raise
 
 
 def workspace_of(session: Session, given: str | None) -> tuple[Path, bool]:

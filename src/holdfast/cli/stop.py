@@ -8,6 +8,7 @@ import sys
 import click
 
 from holdfast import open_store
+from holdfast.cli.naming import complete_session
 from holdfast.cli.output import note
 from holdfast.cli.runners import all_running, check_one, resolved, running
 from holdfast.errors import HoldfastError
@@ -16,7 +17,7 @@ from holdfast.runtime.control.protocol import Attach, Stop
 
 
 @click.command(help="Have a session's runner leave; a turn that runs is cancelled and saved.")
-@click.argument("session", required=False)
+@click.argument("session", required=False, shell_complete=complete_session)
 @click.option("--all", "everything", is_flag=True, help="Every runner.")
 @click.option("--after-turn", is_flag=True, help="When the turn has ended.")
 def command(*, session: str | None, everything: bool, after_turn: bool) -> None:

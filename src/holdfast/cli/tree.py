@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import click
 
 import holdfast
-from holdfast.cli.sessions import named
+from holdfast.cli.naming import complete_session, place_of
 from holdfast.model.codec import dumps
 from holdfast.tui.tree import Node, drawn, read_tree
 
 
 @click.command(help="Show the branches of a session; * marks the one that is gone on with.")
-@click.argument("session")
+@click.argument("session", shell_complete=complete_session)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(*, session: str, as_json: bool) -> None:
     """Show a tree."""
     store = holdfast.open_store()
-    found = named(store, session)
-    with store.open(Path(found) if os.sep in found else found, mode="read") as opened:
+    with store.open(place_of(store, session), mode="read") as opened:
         tree = read_tree(opened)
     if not as_json:
         for line in drawn(tree):

@@ -9,15 +9,17 @@ import msgspec
 
 import holdfast
 from holdfast.cli.ls import printable
+from holdfast.cli.naming import complete_session, place_of
 from holdfast.model.codec import dumps
 
 
 @click.command(help="Read a whole session and report every problem; changes nothing.")
-@click.argument("session")
+@click.argument("session", shell_complete=complete_session)
 @click.option("--json", "as_json", is_flag=True, help="The report as one JSON object.")
 def command(*, session: str, as_json: bool) -> None:
     """Verify a session."""
-    report = holdfast.open_store().verify(session)
+    store = holdfast.open_store()
+    report = store.verify(place_of(store, session))
     if as_json:
         click.echo(dumps(msgspec.to_builtins(report)))
     else:

@@ -183,6 +183,14 @@ class Files:
         """Set a file's times to now."""
         os.utime(path, follow_symlinks=False)
 
+    def set_mode(self, path: Path, mode: int) -> None:
+        """Change who may do what with a file or folder that this user can read."""
+        descriptor = self.open_read(path)
+        try:
+            os.fchmod(descriptor, mode)
+        finally:
+            os.close(descriptor)
+
     # Combinations
 
     def write_all(self, descriptor: int, data: bytes) -> None:

@@ -172,7 +172,7 @@ def probe(files: Files, folder: Path) -> Holder | None:
     Takes a shared lock for an instant; writers are patient enough not to notice.
     """
     try:
-        descriptor = files.open_read(folder / LOCK_NAME)
+        descriptor = files.open_read(f"{folder}/{LOCK_NAME}")
     except FileNotFoundError:
         return None
     try:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from holdfast.errors import DamagedJournal
+from holdfast.journal import names
 from holdfast.journal.format import (
     CHAIN_SETTERS,
     LONGEST_LINE_BYTES,
@@ -28,6 +29,7 @@ from holdfast.journal.format import (
     salvage,
     stored_sum,
 )
+from holdfast.journal.packed import MAGIC, Packed
 from holdfast.model.entry import Entry, Header
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
     from holdfast.journal.files import Files
 
-JOURNAL_NAME = "journal.jsonl"
+JOURNAL_NAME = names.JOURNAL_NAME
 _BLOCK_BYTES = 256 * 1024
 _FIRST_LOOK_BYTES = 4096
 _LONGEST_SETTER_BYTES = 2048  # longest gap line, or header of a continuation
@@ -79,7 +81,7 @@ class Block(Struct, frozen=True):
 
 
 class Segment:
-    """One open journal file, read up to ``end``."""
+    """One open journal file, read up to ``end``; offsets and sizes are those of its content."""
 
     def __init__(
         self, files: Files, folder: Path, number: int, descriptor: int | None = None
@@ -98,7 +100,10 @@ class Segment:
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", f"{folder}/{self.name}")
         self.inode = status.st_ino
-        self.size = status.st_size
+        self.packed: Packed | None = None
+        if descriptor is None and files.read_at(self.descriptor, len(MAGIC), 0) == MAGIC:
+            self.packed = Packed(files, self.descriptor)
+        self.size = status.st_size if self.packed is None else self.packed.size
         self.end = self.size
         self._last_block: Block | None = None
 
@@ -109,6 +114,8 @@ class Segment:
 
     def read(self, start: int, end: int) -> bytes:
         """Return the bytes from ``start`` to ``end``."""
+        if self.packed is not None:
+            return self.packed.read(start, end)
         return self.files.read_at(self.descriptor, end - start, start)
 
     def header(self) -> Entry | None:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from holdfast.errors import DiskFull, HoldfastError
 from holdfast.journal.appender import Appender, Place, no_room_or
-from holdfast.journal.format import timestamp
 from holdfast.journal.numbering import Cursor, number, sealed
 from holdfast.journal.ticket import Draft, Ticket
 from holdfast.model.entry import Entry, Header
@@ -405,5 +404,6 @@ class Writer:
         """Have a mark written behind the round; return the cursor behind it."""
         draft = self._owner.mark_after([e for ticket in tickets for e in ticket.entries])
         if draft is not None:
-            tickets[-1].trailer, cursor = sealed([draft], timestamp(), None, cursor)
+            # At the time of what it marks, which may have taken place elsewhere, long ago.
+            tickets[-1].trailer, cursor = sealed([draft], tickets[-1].entries[-1].at, None, cursor)
         return cursor

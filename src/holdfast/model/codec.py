@@ -319,7 +319,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Value):
         fields = {
             field.encode_name: plain(item)
-            for field in msgspec.structs.fields(value)
+            for field in _FIELDS.get(type(value)) or msgspec.structs.fields(value)
             if (item := getattr(value, field.name)) != _default(field) or field.required
         }
         fields.pop(EXTRA_NAME, None)

@@ -74,7 +74,10 @@ class Tool(Value, frozen=True):
 
 
 class Usage(Value, frozen=True):
-    """What one request cost. ``cost_usd`` is ``None`` where no price is known."""
+    """What one request cost. ``cost_usd`` is ``None`` where no price is known.
+
+    ``request`` is the provider's own id of the request, as on the message that it led to.
+    """
 
     input: int
     output: int
@@ -82,6 +85,7 @@ class Usage(Value, frozen=True):
     cache_read: int = 0
     cache_write: int = 0
     model: str | None = None
+    request: str | None = None
 
 
 class Turn(Value, frozen=True):

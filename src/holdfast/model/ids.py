@@ -7,11 +7,9 @@ Every id that comes from outside is matched against ``SESSION_ID`` before it tou
 
 from __future__ import annotations
 
-import hashlib
+import os
 import re
-import secrets
 import time
-from base64 import b32encode
 
 from holdfast.errors import UsageError
 
@@ -31,18 +29,25 @@ def new_session_id() -> str:
 
 def new_name() -> str:
     """Return eight random characters (40 bits), for streams, temporary files and ids."""
-    return "".join(secrets.choice(_ALPHABET) for _ in range(8))
+    return "".join(_ALPHABET[each % len(_ALPHABET)] for each in _random(8))  # 32 letters: even odds
 
 
 def new_uid() -> str:
     """Return a random identity (128 bits) that tells two sessions of one id apart."""
-    return secrets.token_hex(16)
+    return _random(16).hex()
+
+
+def _random(size: int) -> bytes:
+    return os.urandom(size)
 
 
 def key_session_id(key: str) -> str:
     """Return the id under which the session of a caller's ``key`` is kept."""
     if not isinstance(key, str) or not key:
         raise UsageError("A session key must be a string that is not empty.")
+    import hashlib  # noqa: PLC0415  a list of sessions needs neither
+    from base64 import b32encode  # noqa: PLC0415  as above
+
     # A lone surrogate is a legal str and so a legal key; it must not make hashing fail.
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
     return _KEY_PREFIX + b32encode(digest).decode().rstrip("=").lower()

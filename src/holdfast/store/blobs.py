@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 BLOBS_NAME = "blobs"
 LARGEST_INLINE_BYTES = 256 * 1024
 _PREVIEW_CHARACTERS = 400
+_CHUNK_BYTES = 1024 * 1024
 
 # Which field of a part may be too large, and how it stands there.
 _PAYLOADS = {
@@ -86,6 +87,24 @@ class Blobs:
             # It is there; a preview in its place would be taken for all there is.
             raise StorageError(f"{self.folder / name} cannot be read: {error}.") from error
         return data if sha256(data).hexdigest() == name else None
+
+    def is_intact(self, name: str) -> bool:
+        """Tell whether a blob is there and is what its name says; in little memory."""
+        found = sha256()
+        try:
+            descriptor = self._files.open_read(self.folder / name)
+        except (OSError, ValueError):  # it is not there, or the name has a NUL in it
+            return False
+        try:
+            offset = 0
+            while chunk := self._files.read_at(descriptor, _CHUNK_BYTES, offset):
+                found.update(chunk)
+                offset += len(chunk)
+        except OSError:
+            return False
+        finally:
+            self._files.close(descriptor)
+        return found.hexdigest() == name
 
 
 def take_out(body: Any) -> tuple[Any, list[bytes]]:

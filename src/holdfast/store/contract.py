@@ -6,16 +6,20 @@ A program that is written against these names runs on local files and on a serve
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from holdfast.errors import UsageError
-from holdfast.journal.reader import Damage
-from holdfast.journal.repair import SetAside
-from holdfast.model.message import Message
 from holdfast.model.state import Totals
 
+if TYPE_CHECKING:  # a list of sessions needs none of it
+    from holdfast.journal.reader import Damage
+    from holdfast.journal.repair import SetAside
+    from holdfast.model.message import Message
+
 CLEAN, RUNNING, INTERRUPTED, DAMAGED = "clean", "running", "interrupted", "damaged"
+MIGRATED, LEFT = "migrated", "left"
 
 
 def stamp(moment: datetime) -> str:
@@ -60,6 +64,35 @@ class Summary(Struct, frozen=True, omit_defaults=True):
     def message_count(self) -> int:
         """The same as ``messages``."""
         return self.messages
+
+
+class Page(Struct, frozen=True):
+    """Part of a list, and what is not in it.
+
+    ``fitting`` counts the sessions that all conditions let through, whatever the limit; ``placed``
+    those of the folder or project, at any time; ``total`` all there are.
+    """
+
+    sessions: list[Summary]
+    fitting: int
+    placed: int
+    total: int
+
+
+class Deleted(Struct, frozen=True):
+    """A session in the trash: where it is, and when it was deleted."""
+
+    id: str
+    path: str
+    at: str
+
+
+class Leftovers(Struct, frozen=True):
+    """Blobs of a session that nothing names: how many, and how large. ``kept`` says why not."""
+
+    count: int = 0
+    size_bytes: int = 0
+    kept: str | None = None
 
 
 class Recovery(Struct, frozen=True):
@@ -116,7 +149,7 @@ class Problem(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """What a verification found. Nothing was changed."""
+    """What a verification found. Nothing was changed. ``more`` problems were counted only."""
 
     id: str
     entries: int
@@ -124,6 +157,7 @@ class Report(Struct, frozen=True):
     size_bytes: int
     files: int
     problems: list[Problem] = field(default_factory=list)
+    more: int = 0
 
     @property
     def ok(self) -> bool:
@@ -138,3 +172,47 @@ class Compaction(Struct, frozen=True):
     after_bytes: int
     lines_left_out: int
     archive: str
+
+
+class Compression(Struct, frozen=True):
+    """The size of a session's journal before and after it was compressed, or unpacked."""
+
+    before_bytes: int
+    after_bytes: int
+
+
+class Migrated(Struct, frozen=True, omit_defaults=True):
+    """What became of one session of a legacy store, or of a file that is none.
+
+    ``action`` is migrated, or left: then ``reason`` says why, and nothing was renamed. ``renamed``
+    are the new names of its files. ``problems`` are lines that could not be taken over. With
+    ``damaged`` it needs somebody's attention.
+    """
+
+    path: str
+    action: str
+    agent: str | None = None
+    session: str | None = None
+    reason: str | None = None
+    messages: int = 0
+    renamed: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    damaged: bool = False
+
+
+class Migration(Struct, frozen=True):
+    """What a migration did, or would do."""
+
+    path: str
+    sources: list[Migrated] = field(default_factory=list)
+    dry_run: bool = False
+
+    @property
+    def migrated(self) -> list[Migrated]:
+        """The sessions that are in this store now."""
+        return [each for each in self.sources if each.action == MIGRATED]
+
+    @property
+    def left(self) -> list[Migrated]:
+        """What stays where it was."""
+        return [each for each in self.sources if each.action == LEFT]

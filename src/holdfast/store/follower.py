@@ -100,10 +100,11 @@ class Follower:
             last = journal.last
             try:
                 status = self._files.status_of(last.path)
-                same = status.st_ino == last.inode and status.st_size >= self._offset
+                size = status.st_size if last.packed is None else last.packed.size
+                same = status.st_ino == last.inode and size >= self._offset
                 following = self._folder / segment_name(last.number + 1)
                 if same and not self._files.exists(following):
-                    last.size = last.end = status.st_size
+                    last.size = last.end = size
                     return journal
             except FileNotFoundError:
                 pass  # deleted, or being replaced

@@ -20,20 +20,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import SessionExists, SessionNotFound, UsageError, WriteFailed
-from holdfast.journal.appender import Place
 from holdfast.journal.files import PASSING
-from holdfast.journal.lock import Lock
-from holdfast.journal.reader import JOURNAL_NAME
+from holdfast.journal.names import JOURNAL_NAME
 from holdfast.model.ids import SESSION_ID, check_part, folder_of, new_uid
-from holdfast.store.blobs import BLOBS_NAME, Blobs
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
 
+    from holdfast.journal.appender import Place
     from holdfast.journal.files import Files
 
-_NEW_PREFIX = ".new-"
+NEW_PREFIX = ".new-"
+"""How the names of folders begin in which sessions are being made."""
+
 _MOST_SHOWN_CANDIDATES = 5
 _MOST_SHOWN_CHARACTERS = 200
 _TAKEN = frozenset({EEXIST, ENOTEMPTY, ENOTDIR})  # what rename says of another folder, or a file
@@ -146,7 +146,13 @@ class Home:
                 "on: set HOLDFAST_HOME to a local folder, or open the store with force=True."
             )
 
-    def _make(self) -> None:
+    def prepare(self) -> None:
+        """Make the folder of sessions, durably, if it is not there.
+
+        Raises:
+            UsageError: it would be on a file system that cannot be relied on.
+            WriteFailed: it is not ours to write.
+        """
         try:
             there = self.sessions
             while not there.is_dir():
@@ -167,6 +173,13 @@ class Home:
                 None,
             ) from error
 
+    def make_folder(self) -> Path:
+        """Make a folder for a session that is being made; it has a name that nobody looks at."""
+        self.prepare()
+        making = self.sessions / f"{NEW_PREFIX}{new_uid()}"
+        self.files.make_folder(making)
+        return making
+
     def make_session(
         self, session_id: str, chunks: Iterable[bytes], payloads: list[bytes], links: list[Path]
     ) -> Place:
@@ -174,10 +187,12 @@ class Home:
 
         Everything is written and synced under a name that nobody looks at and then renamed.
         """
-        self._make()
-        files, uid = self.files, new_uid()
-        making = self.sessions / f"{_NEW_PREFIX}{uid}"
-        files.make_folder(making)
+        # Who only looks for sessions has no use for them.
+        from holdfast.journal.appender import Place  # noqa: PLC0415  as told
+        from holdfast.journal.lock import Lock  # noqa: PLC0415  as told
+        from holdfast.store.blobs import BLOBS_NAME, Blobs  # noqa: PLC0415  as told
+
+        files, making = self.files, self.make_folder()
         lock = Lock.acquire(files, making, __version__)
         descriptor = -1
         try:
@@ -241,7 +256,7 @@ class Home:
     def abandoned(self, older_than_ns: int) -> Iterator[Path]:
         """Yield folders of sessions that were being made when their process died."""
         for entry in self.files.folders(self.sessions):
-            if entry.name.startswith(_NEW_PREFIX) and entry.is_dir(follow_symlinks=False):
+            if entry.name.startswith(NEW_PREFIX) and entry.is_dir(follow_symlinks=False):
                 with suppress(FileNotFoundError):  # finished, or discarded by somebody else
                     if entry.stat(follow_symlinks=False).st_mtime_ns < older_than_ns:
                         yield Path(entry.path)

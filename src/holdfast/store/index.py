@@ -18,24 +18,19 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from holdfast.errors import DamagedJournal
-from holdfast.journal.live import LIVE_NAME
-from holdfast.journal.lock import probe
-from holdfast.journal.reader import JOURNAL_NAME, Journal
-from holdfast.journal.repair import examine
-from holdfast.model.codec import dumps, loads
-from holdfast.model.entry import Header
-from holdfast.store.contract import CLEAN, DAMAGED, INTERRUPTED, RUNNING, Summary, stamp
-from holdfast.store.opening import interrupted_streams, read_state
+from holdfast.journal.names import JOURNAL_NAME, LIVE_NAME
+from holdfast.store.contract import CLEAN, DAMAGED, INTERRUPTED, RUNNING, Page, Summary, stamp
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
+    from holdfast.journal.reader import Journal
     from holdfast.model.state import State
     from holdfast.store.home import Home
 
@@ -72,6 +67,7 @@ _NOT_NOW = frozenset(
     }
 )
 _SUMMARY = msgspec.msgpack.Decoder(Summary)
+_Seen = TypeVar("_Seen")
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -82,6 +78,11 @@ class Row(msgspec.Struct, frozen=True):
     turn_open: bool
     has_live: bool
     summary: Summary
+
+
+class _Where(NamedTuple):
+    conditions: str
+    values: list[Any]
 
 
 class Index:
@@ -101,55 +102,70 @@ class Index:
         progress: Callable[[int, int], None] | None = None,
     ) -> list[Summary]:
         """Return summaries, last updated first."""
-        conditions: list[str] = ["1"]
-        values: list[Any] = []
-        for condition, value in (
-            ("workspace = ?", _column(workspace)),
-            ("updated >= ?", since),
-            ("updated < ?", until),
-        ):
-            if value is not None:
-                conditions.append(condition)
-                values.append(value)
-        if projects is not None:
-            conditions.append(f"project IN ({','.join('?' * len(projects))})")
-            values += [_column(project) for project in projects]
+        where = _where(workspace, projects, since, until)
+        return self._query(lambda connection: self._newest(connection, where, limit), progress)
+
+    def page(
+        self,
+        *,
+        limit: int | None,
+        workspace: str | None = None,
+        projects: list[str] | None = None,
+        since: str | None = None,
+        until: str | None = None,
+    ) -> Page:
+        """Return the same, and how many sessions there are beside."""
+        place, both = _where(workspace, projects), _where(workspace, projects, since, until)
+
+        def look(connection: sqlite3.Connection) -> Page:
+            total = _count(connection, _where())
+            placed = _count(connection, place) if place.values else total
+            fitting = _count(connection, both) if both.values else total
+            return Page(self._newest(connection, both, limit), fitting, placed, total)
+
+        return self._query(look, None)
+
+    def _newest(
+        self, connection: sqlite3.Connection, where: _Where, limit: int | None
+    ) -> list[Summary]:
         query = (
             "SELECT summary, turn_open, has_live FROM sessions "  # noqa: S608  only our own words; values are bound
-            f"WHERE {' AND '.join(conditions)} ORDER BY updated DESC, id DESC LIMIT ?"
+            f"WHERE {where.conditions} ORDER BY updated DESC, id DESC LIMIT ?"
         )
-        rows = self._query(query, [*values, -1 if limit is None else limit], progress)
+        rows = connection.execute(query, [*where.values, -1 if limit is None else limit]).fetchall()
         return [
-            self._with_state(summary, turn_open=turn_open) if turn_open or has_live else summary
-            for summary, turn_open, has_live in rows
+            self._with_state(_unpacked(data), turn_open=turn_open)
+            if turn_open or has_live
+            else _unpacked(data)
+            for data, turn_open, has_live in rows
         ]
 
     def _query(
-        self, query: str, values: list[Any], progress: Callable[[int, int], None] | None
-    ) -> list[tuple[Summary, bool, bool]]:
-        """Refresh and ask; if the cache is corrupt or cannot be used, do without it."""
+        self,
+        look: Callable[[sqlite3.Connection], _Seen],
+        progress: Callable[[int, int], None] | None,
+    ) -> _Seen:
+        """Refresh and look; if the cache is corrupt or cannot be used, do without it."""
         try:
-            return self._ask(self._database(), query, values, progress)
+            return self._ask(self._database(), look, progress)
         except sqlite3.Error as error:
             # Locked, full or read-only: somebody else needs it more. Anything else is corrupt.
             if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _NOT_NOW:
                 self._discard()
         except (msgspec.MsgspecError, UnicodeDecodeError):
             self._discard()
-        return self._ask(_IN_MEMORY, query, values, progress)
+        return self._ask(_IN_MEMORY, look, progress)
 
     def _ask(
         self,
         database: str,
-        query: str,
-        values: list[Any],
+        look: Callable[[sqlite3.Connection], _Seen],
         progress: Callable[[int, int], None] | None,
-    ) -> list[tuple[Summary, bool, bool]]:
+    ) -> _Seen:
         with closing(sqlite3.connect(database, timeout=_BUSY_SECONDS)) as connection:
             _prepare(connection)
             self._refresh(connection, progress)
-            rows = connection.execute(query, values).fetchall()
-        return [(_unpacked(data), turn_open, has_live) for data, turn_open, has_live in rows]
+            return look(connection)
 
     def _database(self) -> str:
         """Return the file to use; made here, because SQLite would let others read it."""
@@ -170,6 +186,8 @@ class Index:
         """Tell running from interrupted, which only the lock and the live file know."""
         if summary.state != CLEAN:
             return summary
+        from holdfast.journal.lock import probe  # noqa: PLC0415  see _read
+
         folder = self._home.folder(summary.id)
         with suppress(OSError):  # deleted a moment ago, or nothing is streamed
             if turn_open or self._is_streaming(folder):
@@ -180,6 +198,9 @@ class Index:
     def _is_streaming(self, folder: Path) -> bool:
         if self._home.files.status_of(f"{folder}/{LIVE_NAME}").st_size == 0:
             return False
+        from holdfast.journal.reader import Journal  # noqa: PLC0415  see _read
+        from holdfast.store.opening import interrupted_streams  # noqa: PLC0415  as above
+
         with Journal(self._home.files, folder) as journal:
             return bool(interrupted_streams(journal))
 
@@ -217,6 +238,12 @@ class Index:
         files, journal_path = self._home.files, folder / JOURNAL_NAME
         if not is_folder:
             return self._damaged(folder, [folder], "a symbolic link or file, not followed")
+        # Most lists read nothing: these cost as much as asking ten thousand files whether they
+        # have changed.
+        from holdfast.journal.reader import Journal  # noqa: PLC0415  as told
+        from holdfast.journal.repair import examine  # noqa: PLC0415  as told
+        from holdfast.store.opening import read_state  # noqa: PLC0415  as told
+
         try:
             with Journal(files, folder) as journal:
                 status = files.status(journal.segments[0].descriptor)
@@ -277,6 +304,35 @@ class Index:
         connection.commit()
 
 
+def _where(
+    workspace: str | None = None,
+    projects: list[str] | None = None,
+    since: str | None = None,
+    until: str | None = None,
+) -> _Where:
+    """Return the conditions of a query."""
+    conditions: list[str] = ["1"]
+    values: list[Any] = []
+    for condition, value in (
+        ("workspace = ?", _column(workspace)),
+        ("updated >= ?", since),
+        ("updated < ?", until),
+    ):
+        if value is not None:
+            conditions.append(condition)
+            values.append(value)
+    if projects is not None:
+        conditions.append(f"project IN ({','.join('?' * len(projects))})")
+        values += [_column(project) for project in projects]
+    return _Where(" AND ".join(conditions), values)
+
+
+def _count(connection: sqlite3.Connection, where: _Where) -> int:
+    query = f"SELECT COUNT(*) FROM sessions WHERE {where.conditions}"  # noqa: S608  as above
+    (number,) = connection.execute(query, where.values).fetchone()
+    return int(number)
+
+
 def _fingerprint(status: os.stat_result) -> bytes:
     """Return what tells one state of a file from another."""
     return _pack(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
@@ -301,12 +357,16 @@ def _packed(summary: Summary) -> bytes:
         return msgspec.msgpack.encode(summary)
     except (UnicodeEncodeError, OverflowError):
         # A lone surrogate, or a number of more than 64 bits: JSON can hold them.
+        from holdfast.model.codec import dumps  # noqa: PLC0415  see _read
+
         return dumps(msgspec.to_builtins(summary))
 
 
 def _unpacked(data: bytes) -> Summary:
     if not data.startswith(b"{"):  # which no MessagePack object starts with
         return _SUMMARY.decode(data)
+    from holdfast.model.codec import loads  # noqa: PLC0415  see _read
+
     try:
         return msgspec.convert(loads(data), Summary)
     except ValueError as error:
@@ -314,6 +374,8 @@ def _unpacked(data: bytes) -> Summary:
 
 
 def _summary(session_id: str, state: State, journal: Journal) -> Summary:
+    from holdfast.model.entry import Header  # noqa: PLC0415  see _read
+
     header = journal.header.body if journal.header is not None else None
     meta = state.meta
 

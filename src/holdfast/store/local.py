@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 from weakref import WeakSet
 
 import msgspec
@@ -37,27 +39,55 @@ from holdfast.model.ids import (
 from holdfast.model.state import State
 from holdfast.store.blobs import BLOBS_NAME, blobs_of
 from holdfast.store.branch import walk
-from holdfast.store.contract import DAMAGED, Recovery, Report, Summary, stamp
+from holdfast.store.contract import (
+    DAMAGED,
+    Compression,
+    Deleted,
+    Leftovers,
+    Migration,
+    Page,
+    Recovery,
+    Report,
+    Summary,
+    stamp,
+)
 from holdfast.store.home import Home, discard_folder
+from holdfast.store.leftovers import leftovers, size_of
+from holdfast.store.listing import folder_named, page_of, projects_named
 from holdfast.store.opening import interrupted_streams, read_state
+from holdfast.store.packing import is_packed, pack_all, unpack_all, unpack_folder
+from holdfast.store.receiving import Receiving
 from holdfast.store.recorder import Recorder
 from holdfast.store.refusals import os_errors
 from holdfast.store.rewrite import Copy, kept_by_fork
-from holdfast.store.search import Hit, search_folder
+from holdfast.store.search import Hit
 from holdfast.store.session import Session
-from holdfast.store.trash import move_to_trash, restore
+from holdfast.store.staging import Staging
+from holdfast.store.trash import (
+    deleted,
+    deleted_ids,
+    erase,
+    finish_erasing,
+    half_erased,
+    move_to_trash,
+    restore,
+)
 from holdfast.store.verify import verify
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
     from types import TracebackType
     from typing import Self
 
     from holdfast.journal.files import Files
     from holdfast.journal.repair import Tail
+    from holdfast.store.batch import Batch
+    from holdfast.store.checkup import Checkup
+    from holdfast.store.conditions import Where
+    from holdfast.store.documents import Activity
+
+    Activities = list[Activity]
 
 _TEMPORARY = re.compile(r"\.(?:journal(?:\.\d+)?|live)\.jsonl\.[a-z2-9]{8}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -66,13 +96,18 @@ _ABANDONED_AFTER_NS = 3600 * 1_000_000_000
 Mode = Literal["write", "read"]
 Moment = datetime | timedelta | float
 Hits = list[Hit]
+Trash = list[Deleted]  # ``list`` is a method of the store
+Migrate = Callable[..., Migration]
 
 
 class LocalStore:
     """All sessions below one home folder. Any number of processes may use it at once."""
 
-    def __init__(self, files: Files, root: Path, *, force: bool = False) -> None:
+    def __init__(
+        self, files: Files, root: Path, *, force: bool = False, migration: Migrate | None = None
+    ) -> None:
         self._home = Home(files, root, force=force)
+        self._migration = migration
         self._open: WeakSet[Session] = WeakSet()
 
     @property
@@ -203,6 +238,8 @@ class LocalStore:
     def _open_locked(self, folder: Path, lock: Lock, key: str | None) -> Session:
         files = self._home.files
         with Journal(files, folder) as journal:
+            if unpack_all(journal):
+                return self._open_locked(folder, lock, key)
             journal.check_readable()
             header = _header(journal, key)
             tail = examine(journal)
@@ -267,7 +304,96 @@ class LocalStore:
         place.lock.release()
         return self.open(header.session)
 
+    def stage(self, session_id: str, *, started: str, **header: Any) -> Staging:
+        """Return a session to be filled with a conversation that took place elsewhere.
+
+        Nobody sees it before ``publish``; then it is there whole and durable. If that never
+        happens, nothing is left of it.
+
+        Args:
+            session_id: its id, in the usual shape.
+            started: when it began, as times stand in entries.
+            header: further fields of its header.
+        """
+        return Staging(self._home, Header(FORMAT, session_id, new_uid(), **header), started)
+
+    def receive(self, session_id: str) -> Receiving:
+        """Return a session to be copied from elsewhere, file by file.
+
+        Nobody sees it before ``publish``; if that never happens, nothing is left of it.
+        """
+        return Receiving(self._home, session_id)
+
+    def batch(self) -> Batch:
+        """Return the store as it will be: what is staged there is published all at once.
+
+        Raises:
+            StorageError: somebody else has one open.
+        """
+        from holdfast.store.batch import Batch  # noqa: PLC0415  it is made of this class
+
+        return Batch(self._home)
+
+    def migrate(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        dry_run: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Migration:
+        """Take over the sessions of a legacy store for good: its files are renamed ``….migrated``.
+
+        All sessions are staged, synced and published before the first file is renamed. What cannot
+        be read is left, and reported. If this store cannot be written, everything stays as it was.
+        The same call again, after a crash for example, goes on from there.
+
+        Args:
+            path: a folder of sessions, or one file.
+            dry_run: only tell what would be done.
+            progress: called with bytes read and bytes to read.
+
+        Raises:
+            UsageError: there is nothing of that name, or it is this store itself.
+            StorageError: the target failed; says why.
+        """
+        if self._migration is None:
+            raise UsageError("This store cannot migrate: open it with holdfast.open_store().")
+        return self._migration(self, path, dry_run=dry_run, progress=progress)
+
+    def has_unfinished_batch(self) -> bool:
+        """Tell whether a batch was published whose process died before it was done."""
+        from holdfast.store.batch import is_unfinished  # noqa: PLC0415  as above
+
+        with os_errors(f"{self.path} cannot be read", self.path):
+            return is_unfinished(self._home)
+
+    def scratch(self) -> Path:
+        """Make a folder for what has to be on disk for a while and is no session.
+
+        Whoever asked for it removes it; ``cleanup`` removes what was forgotten.
+        """
+        with os_errors(f"{self.path} cannot be written", self.path):
+            return self._home.make_folder()
+
+    def find(self, id: str | os.PathLike[str]) -> Path:
+        """Return the folder of a session by id, a unique part of one, or path; opens nothing.
+
+        Raises:
+            SessionNotFound: there is none.
+        """
+        return self._resolved(id)
+
     # Many sessions
+
+    def ids(self) -> set[str]:
+        """Return the ids of all sessions that are there, without opening any."""
+        with os_errors(f"{self.path} cannot be listed", self.path):
+            return {entry.name for entry in self._home.session_folders()}
+
+    def deleted_ids(self) -> set[str]:
+        """Return the ids of all sessions in the trash."""
+        with os_errors(f"{self.path} cannot be listed", self.path):
+            return deleted_ids(self._home)
 
     def list(
         self,
@@ -294,34 +420,94 @@ class LocalStore:
             raise UsageError(f"limit is a number of sessions, not {limit!r}.")
         with os_errors(f"{self.path} cannot be listed", self.path):
             from holdfast.store.index import Index  # noqa: PLC0415  sqlite3 costs 5 ms
-            from holdfast.store.project import project_names, workspace_path  # noqa: PLC0415  as above
 
-            projects = None
-            if project is not None:
-                named = isinstance(project, str) and project.startswith("git:")
-                projects = [str(project)] if named else list(project_names(workspace_path(project)))
             return Index(self._home).summaries(
-                workspace=None if workspace is None else workspace_path(workspace),
-                projects=projects,
+                workspace=folder_named(workspace),
+                projects=projects_named(project),
                 limit=limit,
                 since=None if since is None else stamp(since),
                 until=None if until is None else stamp(until),
                 progress=progress,
             )
 
-    def search(self, text: str, *, limit: int = 50) -> Hits:
-        """Return messages that contain ``text``, regardless of case, newest sessions first."""
-        if not isinstance(text, str) or not text:
-            raise UsageError("What to search for is a string that is not empty.")
+    def page(
+        self,
+        *,
+        workspace: str | os.PathLike[str] | None = None,
+        project: str | os.PathLike[str] | None = None,
+        limit: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Page:
+        """Return summaries as ``list`` does, with how many there are that it leaves out."""
+        return page_of(
+            self._home,
+            workspace=workspace,
+            project=project,
+            limit=limit,
+            since=since,
+            until=until,
+        )
+
+    def search(
+        self,
+        text: str,
+        *,
+        limit: int = 50,
+        order: Literal["newest", "rank"] = "newest",
+        substring: bool | None = None,
+        once: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+        **where: Unpack[Where],
+    ) -> Hits:
+        """Return messages and titles that have all words of ``text``, regardless of case.
+
+        A phrase in double quotes has to occur as it is. Whole words come before the beginnings of
+        words. The index is brought up to date first; what it cannot take is read from the files.
+
+        Args:
+            text: words, and phrases in double quotes. There are no operators.
+            limit: at most so many.
+            order: sessions that were updated last first, or what is most about the words first.
+            substring: also what is inside of words, which means reading all files; if not given,
+                only when nothing is found otherwise.
+            once: of each session only the first message.
+            progress: called with what is done and what there is to do: bytes while the index grows,
+                then sessions while files are read.
+            where: conditions; see ``Where`` in ``holdfast.store.conditions``.
+        """
         if not isinstance(limit, int) or limit < 0:
             raise UsageError("limit is a number of results, 0 or more.")
-        return list(islice(self._hits(text), limit))
+        if order not in ("newest", "rank"):
+            raise UsageError(f"order is 'newest' or 'rank', not {order!r}.")
+        with os_errors(f"{self.path} cannot be searched", self.path):
+            # SQLite costs 5 ms.
+            from holdfast.store.conditions import conditions  # noqa: PLC0415  as above
+            from holdfast.store.finding import Asked, Search  # noqa: PLC0415  as above
+            from holdfast.store.textindex import TextIndex  # noqa: PLC0415  as above
+            from holdfast.store.wanted import Wanted  # noqa: PLC0415  as above
 
-    def _hits(self, text: str) -> Iterator[Hit]:
-        for summary in self.list():
-            if self._home.has(summary.id):  # a symbolic link in its place is not followed
-                with suppress(OSError):  # deleted a moment ago, or not ours to read
-                    yield from search_folder(self._home.files, self._home.folder(summary.id), text)
+            asked = Asked(
+                Wanted(text),
+                conditions(where),
+                limit,
+                order == "newest",
+                substring,
+                once,
+                progress,
+            )
+            return TextIndex(self._home).ask(Search(self._home, asked).run, progress)
+
+    def activity(self, *, progress: Callable[[int, int], None] | None = None) -> Activities:
+        """Return what happened in all sessions, by quarters of an hour, oldest first.
+
+        ``progress`` is called with bytes read and bytes to read, while the index grows.
+        """
+        with os_errors(f"{self.path} cannot be read", self.path):
+            from holdfast.store.activity import activities  # noqa: PLC0415  SQLite costs 5 ms
+            from holdfast.store.textindex import TextIndex  # noqa: PLC0415  as above
+
+            return TextIndex(self._home).ask(partial(activities, self._home), progress)
 
     def delete(self, id: str | os.PathLike[str]) -> str:
         """Move a session to the trash and return its id; ``restore`` brings it back.
@@ -340,6 +526,47 @@ class LocalStore:
         """Bring a deleted session back and return its id."""
         with os_errors(f"{id} cannot be restored", self.path):
             return restore(self._home, id)
+
+    def deleted(self) -> Trash:
+        """Return what is in the trash, last deleted first."""
+        with os_errors(f"{self.path} cannot be listed", self.path):
+            return deleted(self._home)
+
+    def erase(self, gone: Deleted) -> None:
+        """Remove a deleted session for good; nothing brings it back.
+
+        Raises:
+            UsageError: it is not in the trash.
+        """
+        with os_errors(f"{gone.path} cannot be removed", self.path):
+            erase(self._home, gone)
+
+    def half_erased(self, *, remove: bool = False) -> Leftovers:
+        """Count what crashes left of sessions that were being erased; with ``remove`` remove it."""
+        with os_errors(f"{self._home.trash} cannot be emptied", self._home.trash):
+            found = half_erased(self._home)
+            size_bytes = sum(size_of(self._home.files, folder) for folder in found)
+            if remove:
+                finish_erasing(self._home)
+            return Leftovers(len(found), size_bytes)
+
+    def size_bytes(self, session: str | Deleted) -> int:
+        """Return how much room a session takes, with everything in its folder."""
+        folder = Path(session.path) if isinstance(session, Deleted) else self._resolved(session)
+        with os_errors(f"{folder} cannot be read", folder):
+            return size_of(self._home.files, folder)
+
+    def leftovers(self, id: str, *, remove: bool = False) -> Leftovers:
+        """Count the blobs of a session that nothing names, and with ``remove`` remove them.
+
+        Blobs that are younger than an hour stay, and all blobs of a session that is damaged.
+
+        Raises:
+            SessionLocked: somebody is writing to it.
+        """
+        folder = self._resolved(id)
+        with os_errors(f"{folder} cannot be searched", folder):
+            return leftovers(self._home.files, folder, remove=remove)
 
     def cleanup(self, older_than: Moment) -> int:
         """Move sessions that were last updated before a time to the trash; return how many.
@@ -374,6 +601,44 @@ class LocalStore:
         folder = self._resolved(id)
         with os_errors(f"{folder} cannot be read", folder):
             return verify(self._home.files, folder, progress)
+
+    def compress(self, id: str | os.PathLike[str]) -> Compression:
+        """Compress the journal of a session that is not in use; it stays listed and searchable.
+
+        It can be read as before, and is unpacked when it is opened for writing.
+
+        Raises:
+            SessionLocked: somebody is writing to it.
+            StorageError: there is no package for zstd, or it cannot be written; it is as it was.
+        """
+        folder = self._resolved(id)
+        with os_errors(f"{folder} cannot be compressed", folder):
+            return pack_all(self._home.files, folder)
+
+    def is_compressed(self, id: str | os.PathLike[str]) -> bool:
+        """Tell whether the whole journal of a session is compressed."""
+        folder = self._resolved(id)
+        with os_errors(f"{folder} cannot be read", folder):
+            return is_packed(self._home.files, folder)
+
+    def decompress(self, id: str | os.PathLike[str]) -> Compression:
+        """Unpack the journal of a session, as opening it for writing does."""
+        folder = self._resolved(id)
+        with os_errors(f"{folder} cannot be unpacked", folder):
+            return unpack_folder(self._home.files, folder)
+
+    def checkup(
+        self, *, fix: bool = False, progress: Callable[[int, int], None] | None = None
+    ) -> Checkup:
+        """Return what goes through everything there is and yields what is wrong, one by one.
+
+        Args:
+            fix: do something about it, where something can be done; nothing is lost by that.
+            progress: called with bytes read and bytes to read.
+        """
+        from holdfast.store.checkup import Checkup  # noqa: PLC0415  few need it
+
+        return Checkup(self._home, self.open, fix=fix, progress=progress)
 
     # Closing
 

@@ -19,7 +19,6 @@ from weakref import WeakSet
 
 from holdfast.errors import DiskFull, HoldfastError, SessionExists, SessionLocked, UsageError
 from holdfast.journal.appender import Place
-from holdfast.journal.format import LONGEST_LINE_BYTES
 from holdfast.journal.live import LIVE_NAME, LiveFile
 from holdfast.journal.lock import Lock
 from holdfast.journal.numbering import Cursor
@@ -31,8 +30,9 @@ from holdfast.model import entry as bodies
 from holdfast.model.codec import encode_body, type_of
 from holdfast.model.entry import Body, Entry, Header, Meta
 from holdfast.model.message import Message
-from holdfast.store.blobs import LARGEST_INLINE_BYTES, Blobs, put_back, take_out
+from holdfast.store.blobs import LARGEST_INLINE_BYTES, Blobs, put_back
 from holdfast.store.branch import Branch
+from holdfast.store.drafts import encode_all, seal_past
 from holdfast.store.fold import fold, mark_of
 from holdfast.store.home import discard_folder
 from holdfast.store.refusals import os_errors
@@ -47,15 +47,13 @@ if TYPE_CHECKING:
     from holdfast.model.entry import Position
     from holdfast.model.event import Event
     from holdfast.model.state import State
+    from holdfast.store.drafts import Past
     from holdfast.store.home import Home
 
 _LOG = logging.getLogger("holdfast")
 _RETRY_SECONDS = 0.5
 _MOST_GAPS_AT_ONCE = 100
 _LONGEST_ID = 1000
-_ENVELOPE_BYTES = 16 * 1024
-_ROLES = frozenset({"user", "assistant", "tool", "system"})
-_JOURNALS_OWN = (bodies.Header, bodies.Writer, bodies.Mark, bodies.Gap)
 
 
 class Recorder:
@@ -215,6 +213,38 @@ class Recorder:
         self._wake()
         return ticket
 
+    def adopt(self, pasts: Sequence[Past]) -> Position:
+        """Append entries that were made elsewhere, as one batch; return once it is durable."""
+        if not pasts:
+            raise UsageError("There is nothing to append: the list is empty.")
+        ticket: Ticket | None = None
+        while ticket is None:
+            with self.mutex:
+                if not self._introduced or self._unnoted:
+                    self._introduce()
+            with self.at_rest():
+                if not self._unnoted:  # else damage was met while we came to rest
+                    ticket = self._enqueue_past(pasts)
+        return self.settle(ticket)
+
+    def _enqueue_past(self, pasts: Sequence[Past]) -> Ticket:
+        """Seal and queue entries behind the last durable one; nothing else is queued now."""
+        cursor = self._writer.cursor
+        top, line_chain, entries = cursor.next_seq - 1, cursor.chain, []
+        for index, past in enumerate(pasts):
+            if past.seq <= top:
+                raise UsageError(f"Number {past.seq} is taken: the next one is {top + 1}.")
+            if past.parent is not None and past.parent >= past.seq:
+                raise UsageError(f"Entry {past.seq} cannot hang on entry {past.parent}.")
+            entry = seal_past(past, line_chain, (index, len(pasts)) if len(pasts) > 1 else None)
+            top, line_chain = past.seq, entry.sum
+            entries.append(entry)
+        payloads = [payload for past in pasts for payload in past.payloads]
+        ticket = self._writer.enqueue([past.draft for past in pasts], None, payloads)
+        ticket.entries = entries
+        self.branch.forget()  # what is adopted need not hang on the head
+        return ticket
+
     def settle(self, ticket: Ticket) -> Position:
         """Wait for a ticket and tell listeners."""
         try:
@@ -264,7 +294,7 @@ class Recorder:
             raise UsageError("There is nothing to append: the list is empty.")
         if id is not None and not (isinstance(id, str) and 0 < len(id) <= _LONGEST_ID):
             raise UsageError(f"An entry's id is a string of 1 to {_LONGEST_ID} characters.")
-        drafts, payloads = _encode_all(items)
+        drafts, payloads = encode_all(items)
         while True:
             with self.mutex:
                 if not self._door.locked() or self._inside == threading.get_ident():
@@ -616,28 +646,6 @@ class Recorder:
             if self._journal is not None:
                 self._journal.close()
                 self._journal = None
-
-
-def _encode_all(items: Sequence[Any]) -> tuple[list[Draft], list[bytes]]:
-    """Check and encode bodies; return them with the payloads that are too large for a line."""
-    drafts: list[Draft] = []
-    payloads: list[bytes] = []
-    for item in items:
-        data, body = encode_body(item)
-        if len(data) > LARGEST_INLINE_BYTES:
-            smaller, taken = take_out(body)
-            payloads += taken
-            data, body = encode_body(smaller)
-            if len(data) > LONGEST_LINE_BYTES - _ENVELOPE_BYTES:
-                raise UsageError(f"This {type_of(body)} is too large: {len(data)} bytes.")
-        type_name = type_of(body)
-        if isinstance(body, Message):
-            if body.role not in _ROLES:
-                raise UsageError(f"{body.role!r} is not a role: use {', '.join(sorted(_ROLES))}.")
-        elif isinstance(body, _JOURNALS_OWN):
-            raise UsageError(f"{type_name} entries are written by the journal itself.")
-        drafts.append((type_name, body, data))
-    return drafts, payloads
 
 
 _open_recorders: WeakSet[Recorder] = WeakSet()

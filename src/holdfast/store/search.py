@@ -1,62 +1,30 @@
-"""Finding text in sessions, by reading them."""
+"""What a search returns. How it is found is in ``finding``, which loads SQLite."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from msgspec import Struct
-
-from holdfast.journal.reader import Journal
-from holdfast.model.entry import Entry
-from holdfast.model.message import Message, Text, Thinking, ToolCall, ToolResult
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from holdfast.journal.files import Files
-
-_AROUND_CHARACTERS = 60
+from msgspec import Struct, field
 
 
 class Hit(Struct, frozen=True):
-    """A message that contains the text: which one, and the words around the first occurrence."""
+    """A message, or a title, that has the words: which one, and what stands around the first.
+
+    ``highlights`` are the places of the words in ``snippet``. ``kind`` tells where they are: text,
+    thinking, tool_call, tool_result or title; ``tool`` and ``model`` tell whose. ``depth`` is 0 for
+    whole words, 1 if one is the beginning of a word, 2 if it is inside of one. ``rank`` is higher
+    for what is more about them. ``title``, ``workspace`` and ``agent`` are the session's.
+    """
 
     session: str
     seq: int
     role: str
     at: str
     snippet: str
-
-
-def search_folder(files: Files, folder: Path, text: str) -> Iterator[Hit]:
-    """Yield the messages of one session that contain ``text``, regardless of case."""
-    wanted = text.casefold()
-    with Journal(files, folder) as journal:
-        for record in journal.records():
-            if isinstance(record, Entry) and isinstance(record.body, Message):
-                for piece in _texts(record.body.content):
-                    place = piece.casefold().find(wanted)
-                    if place >= 0:
-                        snippet = _around(piece, place, len(wanted))
-                        yield Hit(folder.name, record.seq, record.body.role, record.at, snippet)
-                        break
-
-
-def _around(piece: str, place: int, length: int) -> str:
-    """Return the words around a place that was counted in the casefolded text."""
-    if len(piece.casefold()) != len(piece):  # a letter such as ß became two
-        piece = piece.casefold()
-    return piece[max(0, place - _AROUND_CHARACTERS) : place + length + _AROUND_CHARACTERS]
-
-
-def _texts(parts: Sequence[object]) -> Iterator[str]:
-    for part in parts:
-        if isinstance(part, Text | Thinking):
-            yield part.text
-            if part.blob is not None:
-                yield part.blob.preview
-        elif isinstance(part, ToolResult):
-            yield from _texts(part.content)
-        elif isinstance(part, ToolCall):
-            yield f"{part.name} {part.arguments}"
+    highlights: list[tuple[int, int]] = field(default_factory=list)
+    kind: str = "text"
+    tool: str | None = None
+    model: str | None = None
+    title: str | None = None
+    workspace: str | None = None
+    agent: str = ""
+    depth: int = 0
+    rank: float = 0.0

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from holdfast.model.entry import Entry
     from holdfast.model.event import Event
     from holdfast.model.state import State, Totals
+    from holdfast.store.drafts import Past
     from holdfast.store.home import Home
     from holdfast.store.recorder import Recorder
 
@@ -117,6 +118,13 @@ class Session:
         recorder = self._recorder or self._writable()  # as above
         return recorder.submit(_as_list(item), id)
 
+    def adopt(self, pasts: Sequence[Past]) -> Position:
+        """Append entries of a conversation that took place elsewhere: one batch, durable on return.
+
+        Each has the number, time and parent that it brings. Numbers are above ``state.seq``.
+        """
+        return self._writable().adopt(pasts)
+
     def stream(
         self, *, model: str | None = None, call_id: str | None = None, name: str | None = None
     ) -> Stream:
@@ -137,11 +145,12 @@ class Session:
         model: str | None = None,
         cache_read: int = 0,
         cache_write: int = 0,
+        request: str | None = None,
         **extra: Any,
     ) -> Position:
         """Record what one request cost; totals are derived from these."""
         return self.append(
-            Usage(input, output, cost_usd, cache_read, cache_write, model, extra=extra)
+            Usage(input, output, cost_usd, cache_read, cache_write, model, request, extra=extra)
         )
 
     def update(self, **meta: Any) -> Position | None:
@@ -285,16 +294,34 @@ class Session:
             DiskFull: there is no room for a copy. Everything is as it was.
             StorageError: copying failed; what was acknowledged is safe.
         """
+        return self._rewritten(self._kept_by_compaction)
+
+    def mend(self) -> Compaction:
+        """Write a clean copy of the journal: every line that can be read, and a gap for the rest.
+
+        The old journal is kept, compressed, in the session's ``archive`` folder. Raises as
+        ``compact`` does.
+        """
+        return self._rewritten(lambda _: lambda __: True)
+
+    def _rewritten(self, rule: Callable[[Journal], Callable[[Entry], bool]]) -> Compaction:
         recorder = self._writable()
         try:
             recorder.drop_finished_streams()
-            return self._compact(recorder)
+            return self._rewrite(recorder, rule)
         except OSError as error:
             if error.errno in NO_ROOM:
                 raise DiskFull(self.path, ()) from error
             raise StorageError(f"{self.path} could not be compacted: {error}.") from error
 
-    def _compact(self, recorder: Recorder) -> Compaction:
+    def _kept_by_compaction(self, journal: Journal) -> Callable[[Entry], bool]:
+        branch = self._branch(whole=False)
+        keep_from = branch.checkpoint.keep_from if branch.checkpoint is not None else 0
+        return kept_by_compaction(branch_numbers(journal, self.state.head, []), keep_from)
+
+    def _rewrite(
+        self, recorder: Recorder, rule: Callable[[Journal], Callable[[Entry], bool]]
+    ) -> Compaction:
         with recorder.at_rest():
             trouble = recorder.trouble()
             if trouble is not None:
@@ -302,14 +329,12 @@ class Session:
             journal, place = recorder.journal(), recorder.place
             if journal is None or place is None:
                 raise UsageError("There is nothing to compact: this session has no entries yet.")
-            branch = self._branch(whole=False)
-            keep_from = branch.checkpoint.keep_from if branch.checkpoint is not None else 0
             state = msgspec.structs.replace(self.state, gaps=[])
             old = recorder.header
             copy = Copy(
                 journal,
                 msgspec.structs.replace(old, holds=place.segment),
-                kept_by_compaction(branch_numbers(journal, self.state.head, []), keep_from),
+                rule(journal),
                 lambda _: state,
                 recorder.next_seq,
             )
@@ -407,7 +432,7 @@ class Session:
             messages, incomplete = self._recorder.branch.messages, {"incomplete": str(error)}
         messages = [*messages, *pending]
         if format == "markdown":
-            return markdown(self.id, self.meta, messages)
+            return "".join(markdown(self.id, self.meta, messages))
         if format == "jsonl":
             return "".join(dumps(plain(message)).decode() + "\n" for message in messages)
         values = [plain(message) for message in messages]

@@ -6,12 +6,16 @@ the trash carries a unique part: a key may be used, deleted and used again.
 
 from __future__ import annotations
 
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import SessionNotFound
+from holdfast.errors import SessionNotFound, UsageError
 from holdfast.journal.lock import Lock
 from holdfast.model.ids import SESSION_ID, check_part, new_uid
+from holdfast.store.contract import Deleted, stamp
+from holdfast.store.home import discard_folder
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
@@ -19,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holdfast.store.home import Home
+
+
+_GOING = ".going-"
 
 
 def move_to_trash(home: Home, folder: Path) -> Path:
@@ -58,6 +65,52 @@ def restore(home: Home, wanted: str) -> str:
     home.publish(Path(newest.path), session_id)
     home.files.sync_folder(home.trash)
     return session_id
+
+
+def deleted(home: Home) -> list[Deleted]:
+    """Return what is in the trash, last deleted first."""
+    found = []
+    for entry in _deleted(home):
+        with suppress(FileNotFoundError):  # restored a moment ago
+            status = entry.stat(follow_symlinks=False)
+            at = datetime.fromtimestamp(status.st_ctime_ns / 1e9, UTC)
+            found.append(Deleted(_id_of(entry), entry.path, stamp(at)))
+    return sorted(found, key=lambda each: (each.at, each.id), reverse=True)
+
+
+def erase(home: Home, gone: Deleted) -> None:
+    """Remove a deleted session for good.
+
+    Raises:
+        UsageError: it is not in the trash.
+    """
+    if all(each.path != gone.path for each in _deleted(home)):
+        raise UsageError(f"{gone.path} is not in the trash.")
+    # First out of sight: half a session is never listed, nor restored.
+    home.files.rename(Path(gone.path), home.trash / f"{_GOING}{new_uid()}")
+    home.files.sync_folder(home.trash)
+    finish_erasing(home)
+
+
+def half_erased(home: Home) -> list[Path]:
+    """Return what is left of sessions whose removal for good was cut off by a crash."""
+    return [
+        Path(entry.path)
+        for entry in home.files.folders(home.trash)
+        if entry.name.startswith(_GOING) and entry.is_dir(follow_symlinks=False)
+    ]
+
+
+def finish_erasing(home: Home) -> None:
+    """Remove what is left of sessions that were to be removed for good."""
+    for folder in half_erased(home):
+        with suppress(FileNotFoundError):  # somebody else was at it
+            discard_folder(home.files, folder)
+
+
+def deleted_ids(home: Home) -> set[str]:
+    """Return the ids of all sessions in the trash."""
+    return {_id_of(entry) for entry in _deleted(home)}
 
 
 def _deleted(home: Home) -> Iterator[os.DirEntry[str]]:

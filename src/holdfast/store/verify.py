@@ -3,79 +3,194 @@
 from __future__ import annotations
 
 import stat
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.journal.reader import Damage, Journal
+from holdfast.journal.live import LIVE_NAME
+from holdfast.journal.reader import Block, Damage, Journal
 from holdfast.journal.repair import examine
-from holdfast.model.message import Message
-from holdfast.store.blobs import Blobs, references
+from holdfast.journal.soundness import sound
+from holdfast.model.entry import Entry, Gap, Header
+from holdfast.store.blobs import BLOBS_NAME, Blobs, references
 from holdfast.store.contract import Problem, Report
 from holdfast.store.opening import interrupted_streams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    import os
+    from collections.abc import Callable
 
     from holdfast.journal.files import Files
 
+MOST_PROBLEMS = 1000
+"""So many are reported one by one; the rest is counted."""
+
 
 def verify(
-    files: Files, folder: Path, progress: Callable[[int, int], None] | None = None
+    files: Files,
+    folder: Path,
+    progress: Callable[[int, int], None] | None = None,
+    seen: Callable[[os.DirEntry[str]], None] | None = None,
 ) -> Report:
     """Read a whole session and report every problem.
+
+    ``seen`` is called with everything there is in the folder and below.
 
     Raises:
         DamagedJournal: not one entry can be read.
     """
-    problems = list(_open_to_others(files, folder))
-    entries = messages = done = 0
+    found = _Found()
+    _check_rights(files.status_of(folder), folder.name, found)
+    _look_below(files, folder, folder.name, found, seen)
+    reading = _Reading(files, found, partial(Blobs, files, folder))
+    whole = sound(files, folder, reading.look_for_blobs, progress)
+    if whole is not None and not files.exists(f"{folder}/{LIVE_NAME}"):
+        counts = whole.entries, whole.messages, whole.size_bytes, 1
+        return Report(folder.name, *counts, found.problems, found.more)
+    return _with_care(files, folder, reading, progress)
+
+
+def _with_care(
+    files: Files,
+    folder: Path,
+    reading: _Reading,
+    progress: Callable[[int, int], None] | None,
+) -> Report:
+    found = reading.found
     with Journal(files, folder) as journal:
         journal.check_readable()
         total = journal.size_bytes
         tail = examine(journal)
         if journal.header is None:
-            problems.append(Problem("header", journal.segments[0].path.name, "cannot be read"))
+            found.add("header", journal.segments[0].name, "cannot be read")
         if tail.torn_bytes:
-            where = f"{journal.last.path.name}:{tail.end}"
             detail = f"{tail.torn_bytes} bytes of an unfinished write; opening sets them aside"
-            problems.append(Problem("torn", where, detail))
+            found.add("torn", f"{journal.last.name}:{tail.end}", detail)
         journal.last.end = tail.end
-        blobs = Blobs(files, folder)
-        checked: set[str] = set()
-        for record in journal.records():
-            where = f"{_name(journal, record.segment)}:{record.offset}"
-            if isinstance(record, Damage):
-                problems.append(Problem("damage", where, f"{record.length} bytes {record.kind}"))
-                continue
-            entries += 1
-            messages += isinstance(record.body, Message)
-            if record.status == "edited":
-                problems.append(Problem("edited", where, f"entry {record.seq} was altered"))
-            elif record.status == "unverified":
-                problems.append(Problem("unverified", where, f"entry {record.seq}"))
-            for ref in references(record.body):
-                if ref.sha256 not in checked and blobs.read(ref) is None:
-                    problems.append(Problem("blob", ref.sha256, f"missing, for entry {record.seq}"))
-                checked.add(ref.sha256)
-            done += len(record.line) + 1
-            if progress is not None:
-                progress(done, total)
+        done = 0
+        for segment in journal.segments:
+            for block in segment.forward(0):
+                reading.take(block, segment.name)
+                if progress is not None:
+                    progress(done + block.end, total)
+            done += segment.end
         for message in interrupted_streams(journal):
             detail = f"{message.role} text that was being streamed; opening keeps it"
-            problems.append(Problem("interrupted", "live.jsonl", detail))
-        return Report(folder.name, entries, messages, total, len(journal.segments), problems)
+            found.add("interrupted", LIVE_NAME, detail)
+        return Report(
+            folder.name,
+            reading.entries,
+            reading.messages,
+            total,
+            len(journal.segments),
+            found.problems,
+            found.more,
+        )
 
 
-def _name(journal: Journal, number: int) -> str:
-    return next(each.path.name for each in journal.segments if each.number == number)
+class _Found:
+    """Problems, as many as anybody reads."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.more = 0
+
+    def add(self, kind: str, where: str, detail: str) -> None:
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(Problem(kind, where, detail))
+        else:
+            self.more += 1
 
 
-def _open_to_others(files: Files, folder: Path) -> Iterator[Problem]:
-    for path in (folder, *sorted(folder.rglob("*"))):
-        try:
-            mode = stat.S_IMODE(files.status_of(path).st_mode)
-        except FileNotFoundError:
-            continue  # a writer's temporary file, gone by now
-        if mode & 0o077:
-            where = str(path.relative_to(folder.parent))
-            yield Problem("permissions", where, f"mode {mode:04o} lets others in")
+class _Reading:
+    """One pass over all entries of a journal that may not be sound."""
+
+    def __init__(self, files: Files, found: _Found, blobs: Callable[[], Blobs]) -> None:
+        self.entries = self.messages = 0
+        self.found = found
+        self._files = files
+        self._blobs = blobs
+        self._checked: set[str] = set()
+        self._last: Entry | None = None
+
+    def take(self, block: Block, name: str) -> None:
+        """Look at every record of a block."""
+        last = self._last
+        after = -1 if last is None else last.seq
+        entries = messages = 0
+        for record in block.records:
+            if isinstance(record, Damage):
+                where = f"{name}:{record.offset}"
+                self.found.add("damage", where, f"{record.length} bytes {record.kind}")
+                continue
+            if record.seq <= after:
+                continue  # a continuation has it again
+            after = record.seq
+            entries += 1
+            messages += record.type == "message"
+            if record.status != "ok":
+                self._doubt(record, last, name)
+            if b'"blob"' in record.line:
+                self.look_for_blobs(record)
+            last = record
+        self._last = last
+        self.entries += entries
+        self.messages += messages
+
+    def _doubt(self, entry: Entry, last: Entry | None, name: str) -> None:
+        where = f"{name}:{entry.offset}"
+        if entry.status == "edited":
+            self.found.add("edited", where, f"entry {entry.seq} was altered")
+        elif not (last is not None and _ends_the_chain(last)):
+            self.found.add("unverified", where, f"entry {entry.seq}")
+
+    def look_for_blobs(self, entry: Entry) -> None:
+        """Look whether the blobs of an entry are what they should be, each once."""
+        for ref in references(entry.body):
+            if ref.sha256 not in self._checked:
+                self._checked.add(ref.sha256)
+                blobs = self._blobs()
+                if not blobs.is_intact(ref.sha256):
+                    what = "altered" if _is_there(self._files, blobs, ref.sha256) else "missing"
+                    where = f"{BLOBS_NAME}/{ref.sha256}"
+                    self.found.add("blob", where, f"{what}, for entry {entry.seq}")
+
+
+def _is_there(files: Files, blobs: Blobs, name: str) -> bool:
+    try:
+        return files.exists(blobs.folder / name)
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
+def _ends_the_chain(entry: Entry) -> bool:
+    """Tell whether a line says itself that nobody knows what the next one was chained to."""
+    return isinstance(entry.body, Gap | Header) and entry.body.chain == ""
+
+
+def _look_below(
+    files: Files,
+    folder: Path,
+    name: str,
+    found: _Found,
+    seen: Callable[[os.DirEntry[str]], None] | None,
+) -> None:
+    for entry in sorted(files.folders(folder), key=_name_of):
+        where = f"{name}/{entry.name}"
+        with suppress(FileNotFoundError):  # a writer's temporary file, gone by now
+            _check_rights(files.status_of(entry.path), where, found)
+            if seen is not None:
+                seen(entry)
+            if entry.is_dir(follow_symlinks=False):
+                _look_below(files, Path(entry.path), where, found, seen)
+
+
+def _name_of(entry: os.DirEntry[str]) -> str:
+    return entry.name
+
+
+def _check_rights(status: os.stat_result, where: str, found: _Found) -> None:
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & 0o077 and not stat.S_ISLNK(status.st_mode):  # a link has no rights of its own
+        found.add("permissions", where, f"mode {mode:04o} lets others in")

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from holdfast.errors import SessionNotFound, UsageError
-from holdfast.journal.files import Files
 from holdfast.runtime.control.client import new_request_id
 from holdfast.runtime.control.protocol import (
     Cancel,
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 Do = Callable[["Chat", str], Awaitable[None]]
 _MOST_HITS = 15
 _IN_FULL = ("/stop", "/quit", "/takeover")  # what ends something is not guessed
-_SUFFIXES = {"markdown": "md", "json": "json", "jsonl": "jsonl"}
 
 
 class Command(Struct, frozen=True):
@@ -96,23 +94,29 @@ async def _compact(chat: Chat, _: str) -> None:
 
 
 async def _export(chat: Chat, argument: str) -> None:
+    from holdfast.exchange.exporters import name_for, names  # noqa: PLC0415  not for every prompt
+    from holdfast.exchange.exporting import export_to  # noqa: PLC0415  as above
+
     words = argument.split(maxsplit=1)
-    kind = words.pop(0) if words and words[0] in _SUFFIXES else "markdown"
-    name = words[0] if words else f"{chat.session_id}.{_SUFFIXES[kind]}"
-    folder = Path(chat.target.launch.workspace)
+    kind = words.pop(0) if words and words[0] in names() else None
 
     def write() -> Path:
-        path = folder / Path(name).expanduser()
-        if path.exists():
-            raise UsageError(f"{path} is there already: name another file.")
+        named = Path(words[0] if words else ".").expanduser()
+        place = Path(chat.target.launch.workspace) / named
         with chat.reading() as session:
-            Files().publish(path, session.export(kind).encode("utf-8", "surrogatepass"))
-        return path
+            return export_to(session, kind or name_for(str(place)), place).path
 
-    try:
-        chat.note(f"written: {await asyncio.to_thread(write)}")
-    except OSError as error:
-        raise UsageError(f"{name} cannot be written: {error.strerror}.") from None
+    chat.note(f"written: {await asyncio.to_thread(write)}")
+
+
+async def _stats(chat: Chat, argument: str) -> None:
+    words = [sys.executable, "-m", "holdfast", "stats", *argument.split()]
+    process = await asyncio.create_subprocess_exec(
+        *words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    said, _ = await process.communicate()
+    for line in said.decode("utf-8", "replace").rstrip().split("\n"):
+        chat.note(line)
 
 
 async def _copy(chat: Chat, _: str) -> None:
@@ -236,7 +240,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("/tree", "the branches; /tree N goes on from entry N", _tree, "holdfast tree"),
     Command("/rename", "give the session a title", _rename, "holdfast -r ID -n TITLE"),
     Command("/compact", "sum up the context", _compact, "holdfast -r ID --compact"),
-    Command("/export", "write it: [markdown|json|jsonl] [FILE]", _export, "holdfast export"),
+    Command("/export", "write it: [FORMAT] [FILE]", _export, "holdfast export"),
     Command("/copy", "the last answer to the clipboard", _copy, "holdfast -p … | clip"),
     Command("/search", "find words in all sessions", _search, "holdfast search"),
     Command("/session", "where it is, who runs it", _session, "holdfast status", ("/status",)),
@@ -247,7 +251,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("/cancel", "cancel the turn", _cancel, "holdfast cancel"),
     Command("/stop", "stop the runner and leave", _stop, "holdfast stop"),
     Command("/takeover", "have the session run anew, from here", _take_over, "holdfast stop"),
-    Command("/details", "show what was folded last", _details, "holdfast export"),
+    Command("/details", "show what was folded last", _details, "holdfast show"),
+    Command("/stats", "tokens and cost, as charts; options as there", _stats, "holdfast stats"),
     Command("/help", "this", _help, "holdfast --help"),
     Command("/quit", "leave; a turn may go on", _quit, "", ("/exit",)),
 )

@@ -70,12 +70,11 @@ class Catalogue:
         self.rows = [self._standing(row, standings.get(row.id)) for row in self.rows]
         self._view = None
 
-    def take_hits(self, query: str, hits: list[Hit], *, over: bool = False) -> None:
-        """Take what was found in texts, or be told that this is all; of older queries nothing."""
+    def take_hits(self, query: str, hits: list[Hit]) -> None:
+        """Take all that was found in texts; of older queries nothing."""
         if query == self.wanted.query:
-            self.searching = not over
-            for hit in hits:
-                self.found.setdefault(hit.session, hit)
+            self.searching = False
+            self.found = {hit.session: hit for hit in hits}
             self._view = None
 
     def drop(self, session_id: str) -> None:
@@ -128,17 +127,6 @@ class Catalogue:
     def sort(self) -> None:
         """Go to the next order."""
         self._want(sort=next_sort(self.wanted.sort))
-
-    def to_search(self) -> list[str]:
-        """Return the ids of all sessions in the order to read them in: what is shown comes first.
-
-        What can be read in this scope, then the rest, each last updated first.
-        """
-        narrow = list(Scope).index(self.wanted.scope)
-        readable = [row for row in self.rows if not row.unreadable]
-        readable.sort(key=lambda row: row.summary.updated, reverse=True)
-        readable.sort(key=lambda row: list(Scope).index(row.scope) > narrow)
-        return [row.id for row in readable]
 
     def _want(self, **changes: object) -> None:
         self.wanted = _replaced(self.wanted, **changes)

@@ -15,7 +15,7 @@ from textual.widgets import Input, Static
 from holdfast.tui.picker_preview import Passage
 
 KEYS = (
-    ("type", "search titles and tags (all words), and texts (as typed)"),
+    ("type", "search titles, tags and texts (all words)"),
     ("Enter", "resume; a running session is attached to"),
     ("Ctrl+F", "fork: go on in a copy"),
     ("Ctrl+O", "open to read only"),

@@ -90,9 +90,7 @@ class InformedScreen(PickerFace):
         query = self.catalogue.wanted.query
         self.progress = ""
         if is_searchable(query):
-            self._work(
-                "search", picker_reading.search(self.store, query, self.catalogue.to_search())
-            )
+            self._work("search", picker_reading.search(self.store, query))
         else:
             self.give_up_search()
 
@@ -129,6 +127,8 @@ class InformedScreen(PickerFace):
                 self.show_all()
             case picker_reading.Standings(known=known):
                 self._stood(known)
+            case picker_reading.Searching() as searching:
+                self._searching(searching)
             case picker_reading.Found() as found:
                 self._found(found)
             case Preview() as read:
@@ -154,16 +154,17 @@ class InformedScreen(PickerFace):
         if not is_first:
             self.action_load()  # whoever came or went has written something
 
-    def _found(self, found: picker_reading.Found) -> None:
-        if found.query != self.catalogue.wanted.query:
-            return
-        over = found.done >= found.total
-        self.progress = "" if over else f"searching texts: {found.done:,} of {found.total:,}"
-        self.catalogue.take_hits(found.query, found.hits, over=over)
-        if found.hits:
-            self.show_all()
-        else:
+    def _searching(self, searching: picker_reading.Searching) -> None:
+        if searching.query == self.catalogue.wanted.query:
+            part = 100 * searching.done // max(searching.total, 1)
+            self.progress = f"searching texts: {part} %"
             self.show_lines()
+
+    def _found(self, found: picker_reading.Found) -> None:
+        if found.query == self.catalogue.wanted.query:
+            self.progress = ""
+            self.catalogue.take_hits(found.query, found.hits)
+            self.show_all()
 
     def _previewed(self, read: Preview) -> None:
         row = self.table.chosen

@@ -10,24 +10,22 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
 
 from holdfast.errors import HoldfastError
-from holdfast.journal.files import Files
 from holdfast.runtime.control.address import listens, run_folder
 from holdfast.runtime.control.client import state_of
 from holdfast.store.contract import INTERRUPTED, RUNNING, Summary
-from holdfast.store.home import Home
 from holdfast.store.local import LocalStore
 from holdfast.store.project import project_names
-from holdfast.store.search import Hit, search_folder
+from holdfast.store.search import Hit
 from holdfast.tui.picker_model import IDLE, WAITING, Place, Row, row_of
 
 _TELL_EVERY_SECONDS = 0.1
 _ANSWER_SECONDS = 2.0
+_MOST_HITS = 100_000  # sessions
 _STATES = {RUNNING, WAITING, IDLE}
 
 
@@ -56,13 +54,19 @@ class Standings(Struct, frozen=True):
     known: dict[str, str]
 
 
+class Searching(Struct, frozen=True):
+    """How far a search is that has to read files."""
+
+    query: str
+    done: int
+    total: int
+
+
 class Found(Struct, frozen=True):
-    """What a search has found since it last said something, and how far it is."""
+    """What a search has found: a message of each session that has one."""
 
     query: str
     hits: list[Hit]
-    done: int
-    total: int
 
 
 class Failed(Struct, frozen=True):
@@ -208,25 +212,23 @@ async def _standing(path: Path) -> str | None:
 # Searching
 
 
-def search(store: LocalStore, query: str, ids: list[str]) -> Callable[[Work], None]:
-    """Return the work of looking for a text in the messages of some sessions, in that order.
+def search(store: LocalStore, query: str) -> Callable[[Work], None]:
+    """Return the work of looking for words in the messages of all sessions.
 
-    Session by session, so that it can be given up at any moment and the first that is found shows
-    at once; of each session the first message counts.
+    Of each session the first message counts. It can be given up while it reads.
     """
 
     def do(work: Work) -> None:
-        home = Home(Files(), store.path, force=True)  # to read from only
-        hits: list[Hit] = []
         told = time.monotonic()
-        for done, session_id in enumerate(ids):
+
+        def progress(done: int, total: int) -> None:
+            nonlocal told
             work.check()
-            if home.has(session_id):  # a symbolic link in its place is not followed
-                with suppress(OSError, HoldfastError):  # deleted a moment ago, or damaged
-                    hits += islice(search_folder(home.files, home.folder(session_id), query), 1)
             if time.monotonic() - told >= _TELL_EVERY_SECONDS:
-                work.tell(Found(query, hits, done + 1, len(ids)))
-                hits, told = [], time.monotonic()
-        work.tell(Found(query, hits, len(ids), len(ids)))
+                told = time.monotonic()
+                work.tell(Searching(query, done, total))
+
+        hits = store.search(query, limit=_MOST_HITS, once=True, progress=progress)
+        work.tell(Found(query, hits))
 
     return do

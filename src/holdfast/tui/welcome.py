@@ -101,4 +101,14 @@ def found(environment: Mapping[str, str] | None = None) -> list[str]:
         lines.append("without one, try: run: ls    say: hello    write: notes.txt")
     if server := offered():
         lines.append(server.strip())
-    return lines
+    return lines + _other_agents(environment)
+
+
+def _other_agents(environment: Mapping[str, str]) -> list[str]:
+    """Return how to have the sessions of other agents here, if there are any."""
+    from holdfast.exchange.importers import installed  # noqa: PLC0415  as above
+
+    names = dict.fromkeys(each.name for each, _ in installed(Path.home(), environment))
+    if not names:
+        return []
+    return [f"sessions of {', '.join(names)} are here, too: holdfast import auto"]

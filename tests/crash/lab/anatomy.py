@@ -50,12 +50,9 @@ def _standing_still() -> Iterator[None]:
     """Let time, names and numbers be the same in every run, so that every byte has its place."""
     chance = random.Random(1)
     clock = SimpleNamespace(time=lambda: _NOON, gmtime=time.gmtime, strftime=time.strftime)
-    names = SimpleNamespace(
-        choice=chance.choice, token_hex=lambda size: f"{chance.getrandbits(8 * size):0{2 * size}x}"
-    )
     with ExitStack() as stack:
         stack.enter_context(patch("holdfast.journal.format.time", clock))
-        stack.enter_context(patch("holdfast.model.ids.secrets", names))
+        stack.enter_context(patch("holdfast.model.ids._random", chance.randbytes))
         stack.enter_context(patch("os.getpid", lambda: 4711))
         stack.enter_context(patch("socket.gethostname", lambda: "somewhere"))
         yield

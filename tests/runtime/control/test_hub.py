@@ -188,7 +188,6 @@ def test_text_that_comes_behind_its_entry_is_not_told(desk):
 
 def test_text_does_not_overtake_the_entries_before_it(desk):
     """Another thread hands entries on, and may be slow about it."""
-
     slow = threading.Event()
     desk.session.on_entry(lambda _: slow.wait())
 
@@ -197,7 +196,7 @@ def test_text_does_not_overtake_the_entries_before_it(desk):
             caller, other = await desk.call(), await desk.call()
             await caller.attach_to_hub()
             asked = asyncio.ensure_future(asyncio.to_thread(desk.session.append, user("asked")))
-            while desk.session.state.seq < 0:
+            while desk.session.state.seq < 0:  # noqa: ASYNC110  nobody is told before the listener
                 await asyncio.sleep(0)
             live = desk.session.stream()
             live.write("an answer")

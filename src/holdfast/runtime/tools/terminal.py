@@ -1,41 +1,10 @@
-"""Text that others wrote, made harmless for a terminal.
-
-Stored text is left as it is; every screen passes it through here. Nothing that comes out can move
-the cursor, change colours, titles or the clipboard, ask the terminal to answer, or show characters
-in another order than they have.
-"""
+"""Text that others wrote, in the words of a screen."""
 
 from __future__ import annotations
 
-import re
+from holdfast.model.terminal import for_terminal
 
-# ESC or its one-byte form, then what it begins: a control sequence, a string (title, clipboard,
-# link) with its terminator, or one more character. A string without an end loses only its start.
-_SEQUENCE = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
-    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"
-    r"|\x1b[ -/]*[0-~]"
-)
-_LINE_END = re.compile(r"\r+\n?")
-# Other controls, marks that turn the direction of writing, and halves of characters.
-_FORBIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
-    "\ud800-\udfff]"
-)
-
-
-def for_terminal(text: str) -> str:
-    """Return text that a terminal can be given.
-
-    Escape sequences are taken out, line ends become line feeds, and any other control character is
-    spelled out. A sequence that is cut in two by a chunk's end is harmless too: its rest shows.
-    """
-    text = _LINE_END.sub("\n", _SEQUENCE.sub("", text))
-    return _FORBIDDEN.sub(lambda found: _spelled(ord(found[0])), text)
-
-
-def _spelled(code: int) -> str:
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+__all__ = ["for_terminal", "on_one_line"]
 
 
 def on_one_line(text: str, longest: int = 80) -> str:

@@ -1,0 +1,54 @@
+"""The exporters there are; other packages register theirs in the group ``holdfast.exporters``."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from holdfast.exchange.exporters.contract import Exporter
+from holdfast.exchange.registry import Registry
+
+BUILT_IN = {
+    "markdown": "markdown:Markdown",
+    "html": "html:Html",
+    "json": "json:Json",
+    "jsonl": "json:JsonLines",
+    "openai": "openai:OpenAI",
+    "anthropic": "anthropic:Anthropic",
+    "archive": "archive:Archive",
+    "claude-code": "claude_code:ClaudeCode",
+    "codex": "codex:Codex",
+    "pi": "pi:Pi",
+}
+"""Each exporter's name, module and class."""
+
+_registry = Registry("exporter", __name__, BUILT_IN)
+
+_BY_ENDING = {
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".html": "html",
+    ".htm": "html",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".holdfast": "archive",
+}
+
+
+def names() -> list[str]:
+    """Return the names of all exporters, built-in ones first."""
+    return _registry.names()
+
+
+def name_for(path: str | None) -> str:
+    """Return the name of the exporter that the ending of a file asks for; else it is Markdown."""
+    return _BY_ENDING.get(PurePath(path or "").suffix.lower(), "markdown")
+
+
+def exporter(name: str) -> Exporter:
+    """Load an exporter.
+
+    Raises:
+        UsageError: there is none of that name, or it cannot be loaded.
+    """
+    loaded: Exporter = _registry.load(name)
+    return loaded

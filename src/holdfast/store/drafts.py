@@ -1,0 +1,74 @@
+"""Bodies on their way into a journal: checked, encoded, large payloads taken out.
+
+Most drafts get number, time and parent when they are written. A ``Past`` brings its own: it is an
+entry of a conversation that took place elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from holdfast.errors import UsageError
+from holdfast.journal.format import LONGEST_LINE_BYTES, seal
+from holdfast.journal.ticket import Draft
+from holdfast.model import entry as bodies
+from holdfast.model.codec import encode_body, type_of
+from holdfast.model.entry import NO_PARENT_FIELD, Entry
+from holdfast.model.message import Message
+from holdfast.store.blobs import LARGEST_INLINE_BYTES, take_out
+
+_ENVELOPE_BYTES = 16 * 1024
+ROLES = frozenset({"user", "assistant", "tool", "system"})
+"""Who may have said a message."""
+
+_JOURNALS_OWN = (bodies.Header, bodies.Writer, bodies.Mark, bodies.Gap)
+
+
+class Past(Struct, frozen=True, gc=False):
+    """An entry that was made elsewhere, with the number, time and parent that it shall have.
+
+    Numbers rise, but need not follow on each other. ``parent`` is an earlier number of the same
+    session, ``None`` for the first of a branch, ``NO_PARENT_FIELD`` for what belongs to no branch.
+    """
+
+    seq: int
+    at: str
+    draft: Draft
+    parent: int | None = NO_PARENT_FIELD
+    payloads: Sequence[bytes] = ()
+
+
+def encode_all(items: Sequence[Any]) -> tuple[list[Draft], list[bytes]]:
+    """Check and encode bodies; return them with the payloads that are too large for a line.
+
+    Raises:
+        UsageError: one of them cannot be stored; says why.
+    """
+    drafts: list[Draft] = []
+    payloads: list[bytes] = []
+    for item in items:
+        data, body = encode_body(item)
+        if len(data) > LARGEST_INLINE_BYTES:
+            smaller, taken = take_out(body)
+            payloads += taken
+            data, body = encode_body(smaller)
+            if len(data) > LONGEST_LINE_BYTES - _ENVELOPE_BYTES:
+                raise UsageError(f"This {type_of(body)} is too large: {len(data)} bytes.")
+        type_name = type_of(body)
+        if isinstance(body, Message):
+            if body.role not in ROLES:
+                raise UsageError(f"{body.role!r} is not a role: use {', '.join(sorted(ROLES))}.")
+        elif isinstance(body, _JOURNALS_OWN):
+            raise UsageError(f"{type_name} entries are written by the journal itself.")
+        drafts.append((type_name, body, data))
+    return drafts, payloads
+
+
+def seal_past(past: Past, chain: bytes, batch: tuple[int, int] | None = None) -> Entry:
+    """Return the entry, its line chained to the previous line's sum."""
+    type_name, body, data = past.draft
+    line = seal(past.seq, past.at, type_name, data, chain, past.parent, None, batch)
+    return Entry(past.seq, past.at, type_name, body, past.parent, None, batch, "ok", line)

@@ -1,0 +1,53 @@
+"""Part of a list, with how much is left out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import holdfast
+from holdfast import user
+
+
+@pytest.fixture
+def five(store, tmp_path):
+    for number in range(5):
+        place = tmp_path / ("here" if number < 3 else "there")
+        place.mkdir(exist_ok=True)
+        with store.create(session_id=f"20260102-03040{number}-aaaabbbb", workspace=place) as made:
+            made.append(user("hello"))
+    return store
+
+
+def counts(page):
+    return len(page.sessions), page.fitting, page.placed, page.total
+
+
+def test_everything_is_counted(five, tmp_path):
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    assert counts(five.page()) == (5, 5, 5, 5)
+    assert counts(five.page(limit=2)) == (2, 5, 5, 5)
+    assert counts(five.page(limit=2, workspace=tmp_path / "here")) == (2, 3, 3, 5)
+    assert counts(five.page(workspace=tmp_path / "there", since=soon)) == (0, 0, 2, 5)
+    assert counts(five.page(until=soon)) == (5, 5, 5, 5)
+    assert counts(five.page(project="git:nothing")) == (0, 0, 0, 5)
+
+
+def test_it_is_the_list(five):
+    assert five.page().sessions == five.list()
+    assert five.page(limit=3).sessions == five.list(limit=3)
+
+
+def test_a_home_that_is_not_there(home):
+    assert counts(holdfast.open_store(home).page()) == (0, 0, 0, 0)
+    assert not home.exists()
+
+
+def test_a_session_is_found_without_being_opened(five, home):
+    folder = five.find("030403")
+    assert folder == home / "sessions" / "2026-01" / "20260102-030403-aaaabbbb"
+    (folder / "journal.jsonl").write_bytes(b"\0")
+    assert five.find(folder) == folder
+    with pytest.raises(holdfast.SessionNotFound):
+        five.find("zzzz")

@@ -1,0 +1,179 @@
+"""Sessions made whole from entries of elsewhere: there with everything, or not there at all."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+import holdfast
+from holdfast import Checkpoint, Head, Meta, Usage, assistant, user
+from holdfast.model.entry import NO_PARENT_FIELD
+from holdfast.store.drafts import Past, encode_all
+
+ID = "20260506-180000-abcdefgh"
+STARTED = "2026-05-06T18:00:00.000Z"
+
+
+def past(seq, body, parent=NO_PARENT_FIELD, at=STARTED):
+    (draft,), payloads = encode_all([body])
+    return Past(seq, at, draft, parent, payloads)
+
+
+def fill(staging, count=3):
+    for number in range(count):
+        parent = None if number == 0 else 10 * number
+        at = f"2026-05-06T18:00:{number % 60:02d}.000Z"
+        staging.add(past(10 * (number + 1), user(f"m{number}"), parent, at))
+
+
+def test_a_published_session_is_like_any_other(store):
+    with store.stage(ID, started=STARTED) as staging:
+        fill(staging)
+        staging.add(past(staging.next_seq, Meta({"title": "t"}), at="2026-05-06T18:00:09.000Z"))
+        assert store.list() == []
+        assert staging.publish() == ID
+    (summary,) = store.list()
+    assert (summary.started, summary.updated) == (STARTED, "2026-05-06T18:00:09.000Z")
+    assert summary.title == "t"
+    assert store.verify(ID).ok
+    with store.open(ID) as session:
+        assert session.recovery.clean
+        assert [message.text for message in session.messages] == ["m0", "m1", "m2"]
+        session.append(assistant("more"))
+        assert [message.text for message in session.messages][-1] == "more"
+    assert store.verify(ID).ok
+
+
+def test_parents_make_branches(store):
+    with store.stage(ID, started=STARTED) as staging:
+        staging.add(past(1, user("a"), None))
+        staging.add(past(2, user("b"), 1))
+        staging.add(past(3, user("c"), 1))
+        staging.add(past(4, Checkpoint([user("sum")], 3), 3))
+        staging.add(past(staging.next_seq, user("d"), 4))
+        staging.add(past(staging.next_seq, Head(2)))
+        staging.publish()
+    with store.open(ID, mode="read") as session:
+        assert [message.text for message in session.messages] == ["a", "b"]
+
+
+def test_a_checkpoint_at_the_end(store, monkeypatch):
+    monkeypatch.setattr("holdfast.store.staging._CHUNK_BYTES", 1)
+    with store.stage(ID, started=STARTED) as staging:
+        staging.add(past(1, user("a"), None))
+        staging.add(past(2, Checkpoint([user("sum")], 2), 1))
+        staging.publish()
+    with store.open(ID, mode="read") as session:
+        assert [message.text for message in session.context()] == ["sum"]
+        assert [entry.type for entry in session.follow(wait=False)].count("mark") == 1
+
+
+def test_marks_keep_opening_short(store):
+    with store.stage(ID, started=STARTED) as staging:
+        for number in range(1, 400):
+            staging.add(past(4 * number, user("word " * 1000), 4 * (number - 1) or None))
+            staging.add(past(4 * number + 2, Usage(1, 2, 0.5)))
+        staging.publish()
+    with store.open(ID, mode="read") as session:
+        types = [entry.type for entry in session.follow(wait=False)]
+        assert types.count("mark") >= 4
+        assert session.totals.requests == 399
+        assert len(session.messages) == 399
+
+
+def test_a_state_that_no_mark_can_hold_is_written_without(store):
+    with store.stage(ID, started=STARTED) as staging:
+        for number in range(1, 4):
+            staging.add(past(number, Usage(1, 2, 1e308)))
+        staging.add(past(4, user("a"), None))
+        staging.publish()
+    with store.open(ID, mode="read") as session:
+        assert [message.text for message in session.messages] == ["a"]
+
+
+def test_a_state_too_large_for_a_mark(store):
+    with store.stage(ID, started=STARTED) as staging:
+        staging.add(past(1, Meta({"long": "x" * 300_000})))
+        staging.add(past(2, user("a"), None))
+        staging.publish()
+    with store.open(ID, mode="read") as session:
+        assert len(session.meta["long"]) == 300_000
+
+
+def test_large_payloads_are_blobs(store):
+    large = "large " * 60_000
+    with store.stage(ID, started=STARTED) as staging:
+        staging.add(past(1, user(large), None))
+        staging.publish()
+    with store.open(ID, mode="read") as session:
+        assert session.messages[0].text == large
+        assert len(list((session.path / "blobs").iterdir())) == 1
+
+
+def test_what_is_not_published_leaves_nothing(store):
+    with store.stage(ID, started=STARTED) as staging:
+        fill(staging)
+    assert list((store.path / "sessions").iterdir()) == []
+    with pytest.raises(ZeroDivisionError), store.stage(ID, started=STARTED) as staging:
+        staging.add(past(1, user("large " * 60_000), None))
+        raise ZeroDivisionError
+    assert list((store.path / "sessions").iterdir()) == []
+
+
+def test_a_taken_place(store):
+    for _ in range(2):
+        with store.stage(ID, started=STARTED) as staging:
+            fill(staging)
+            if store.ids():
+                with pytest.raises(holdfast.SessionExists):
+                    staging.publish()
+            else:
+                staging.publish()
+    assert store.ids() == {ID}
+    assert store.verify(ID).ok
+    assert [each.name for each in (store.path / "sessions").iterdir()] == ["2026-05"]
+
+
+def test_numbers_and_parents_are_checked(store):
+    with store.stage(ID, started=STARTED) as staging:
+        staging.add(past(5, user("a"), None))
+        with pytest.raises(holdfast.UsageError, match="taken"):
+            staging.add(past(5, user("b"), None))
+        with pytest.raises(holdfast.UsageError, match="hang"):
+            staging.add(past(6, user("b"), 6))
+
+
+@pytest.mark.parametrize("method", ["open_append", "write", "sync", "sync_folder", "rename"])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_trouble_of_the_disk_leaves_nothing_half_visible(fragile, files, method, code):
+    expected = holdfast.DiskFull if code == errno.ENOSPC else holdfast.StorageError
+    fragile.scratch().rmdir()  # the folders above are there
+    files.fail(method, code)
+    with pytest.raises(expected), fragile.stage(ID, started=STARTED) as staging:
+        fill(staging)
+        staging.publish()
+    files.heal()
+    assert fragile.list() == []
+    with fragile.stage(ID, started=STARTED) as staging:
+        fill(staging)
+        staging.publish()
+    assert fragile.verify(ID).ok
+
+
+def test_ids_without_opening_anything(store):
+    assert store.ids() == store.deleted_ids() == set()
+    session = store.create()
+    session.append(user("a"))
+    session.close()
+    assert store.ids() == {session.id}
+    store.delete(session.id)
+    assert store.ids() == set()
+    assert store.deleted_ids() == {session.id}
+
+
+def test_a_scratch_folder_is_no_session(store):
+    folder = store.scratch()
+    assert folder.is_dir()
+    assert store.list() == []
+    assert store.ids() == set()
