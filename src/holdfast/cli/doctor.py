@@ -12,6 +12,7 @@ import msgspec
 
 import holdfast
 from holdfast.cli.colours import Colours
+from holdfast.cli.columns import counted
 from holdfast.cli.progress import Bar
 from holdfast.journal.files import Files
 from holdfast.model.codec import dumps
@@ -122,12 +123,13 @@ class _Shown:
             return
         for name in checkup.held:
             click.echo(f"{name} is being written: its end was not looked at", err=True)
-        size = f"{checkup.size_bytes / 1e6:,.1f} MB"
-        words = [f"{checkup.sessions} sessions, {checkup.entries} entries, {size}"]
+        sessions = counted(checkup.sessions, "session")
+        entries = counted(checkup.entries, "entry", "entries")
+        words = [f"{sessions}, {entries}, {checkup.size_bytes / 1e6:,.1f} MB"]
         if not self._problems:
             words.append("all is well")
         else:
-            words.append(f"{self._problems} problem{'s' * (self._problems != 1)}")
+            words.append(counted(self._problems, "problem"))
             words.append(f"{self.damaged} with damage")
             if self._fix:
                 words.append(f"{self._fixed} mended")
