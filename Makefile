@@ -39,7 +39,7 @@ layers: setup ## Check that each layer imports only those below it
 
 cover: setup ## Run all tests and hold the coverage
 	$(py) -m coverage erase
-	COVERAGE_PROCESS_START=pyproject.toml $(py) -m pytest -n $(WORKERS) --dist worksteal
+	@sh scripts/tests $(WORKERS)
 	$(py) -m coverage combine --quiet
 	$(py) -m coverage report
 

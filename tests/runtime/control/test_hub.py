@@ -265,8 +265,9 @@ def test_a_stalled_client_is_dropped_waits_for_nobody_and_catches_up_by_number(d
                 seen += await read.readline()
             read._transport.pause_reading()
             for number in range(40):
-                await desk.session.submit(user(f"{number} " + "x" * 100_000))
-            await reading.until(lambda: desk.session.state.seq in reading.seqs)
+                at = await desk.session.submit(user(f"{number} " + "x" * 100_000))
+                # Who reads hears of each before the next: it has no chance to stall, too.
+                await reading.until(lambda seq=at.seq: seq in reading.seqs)
             assert len(hub.clients) == 1, "the one that does not read is still there"
             read._transport.resume_reading()
             lines = (await read.read()).split(b"\n")
