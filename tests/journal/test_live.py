@@ -228,6 +228,7 @@ def test_a_damaged_line_in_the_middle_costs_only_itself(folder):
         {"stream": "s1", "kind": "text", "after": "3", "text": "not a number"},
         {"stream": "s1", "kind": "text"},
         {"kind": "text", "after": 3, "text": "of no stream"},
+        {"stream": "s1", "kind": "text", "after\ud800": 3, "text": "half a character in a name"},
     ],
 )
 def test_a_whole_line_that_is_no_event_is_passed_over(folder, fields):

@@ -94,7 +94,10 @@ def test_a_field_from_the_future_survives_at_every_level(data, message):
     objects = [tree]
     for part in tree["content"]:
         objects += [part, *([part["blob"]] if isinstance(part.get("blob"), dict) else [])]
-        objects += [inner for inner in part.get("content", []) if isinstance(inner, dict)]
+        inner = part.get("content")
+        objects += (
+            [each for each in inner if isinstance(each, dict)] if isinstance(inner, list) else []
+        )
     chosen = data.draw(st.sampled_from(objects))
     chosen["from_2031"] = {"deep": [1, None, "\ud800"]}
     body = decode_body("message", dumps(tree))

@@ -174,8 +174,9 @@ def test_a_mark_sets_the_state_to_what_it_says():
     assert (again.head, again.labels, again.messages, again.seq) == (4, {"l": 4}, 1, 6)
 
 
-def test_a_mark_of_another_shape_is_passed_over():
-    odd = Mark(state={"head": "text"})
+@pytest.mark.parametrize("odd", [{"head": "text"}, {"head\ud800": 1}])
+def test_a_mark_of_another_shape_is_passed_over(odd):
+    odd = Mark(state=odd)
     assert state_in(entry(odd, 6, "mark")) is None
     assert state_in(entry(user("a"), 6, "message")) is None
     state = fold([entry(user("a"), 4, "message")])

@@ -20,6 +20,7 @@ from msgspec import Struct, field
 
 from holdfast.errors import HoldfastError
 from holdfast.exchange.items import Source
+from holdfast.model.codec import convert
 from holdfast.model.entry import Entry, Usage
 from holdfast.model.ids import key_session_id
 from holdfast.store.local import LocalStore
@@ -105,7 +106,7 @@ def _folder(source: Source) -> Path:
 def trace_in(meta: dict[str, Any]) -> Trace:
     """Return what the last import left; an empty trace if there was none, or it was altered."""
     try:
-        return msgspec.convert(meta.get("imported", {}), Trace)
+        return convert(meta.get("imported", {}), Trace)
     except msgspec.ValidationError:
         return Trace()
 

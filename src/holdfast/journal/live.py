@@ -20,7 +20,7 @@ from msgspec import Struct
 from holdfast.journal import names
 from holdfast.journal.format import stored_sum
 from holdfast.journal.reader import JOURNAL_NAME
-from holdfast.model.codec import dumps, loads
+from holdfast.model.codec import convert, dumps, loads
 from holdfast.model.event import Event
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def read_live(files: Files, folder: Path, since: LiveView = NOTHING_LIVE) -> Liv
         fields = _fields(line)
         if fields is not None and "stream" in fields:
             try:
-                events.append(msgspec.convert(fields, Event))
+                events.append(convert(fields, Event))
             except msgspec.ValidationError:
                 continue
     return LiveView(status.st_ino, generation, events, start + whole)

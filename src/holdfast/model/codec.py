@@ -15,7 +15,7 @@ import json
 import math
 import re
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, Union, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 
 import msgspec
 from msgspec import Raw, Struct
@@ -42,6 +42,7 @@ from holdfast.model.message import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_T = TypeVar("_T")
 _ENCODER = msgspec.json.Encoder()
 _ANYTHING = msgspec.json.Decoder()
 _DECODERS = {
@@ -237,6 +238,18 @@ def _revive_part(fields: Any) -> Part:
         except msgspec.ValidationError:
             pass  # as above
     return UnknownPart(fields=fields)
+
+
+def convert(value: Any, wanted: type[_T]) -> _T:
+    """Return JSON data as a struct.
+
+    Raises:
+        msgspec.ValidationError: it is not of that shape; or a name in it has half a surrogate pair.
+    """
+    try:
+        return msgspec.convert(value, wanted)
+    except UnicodeEncodeError as error:
+        raise msgspec.ValidationError(f"no field has such a name: {error}") from error
 
 
 def encode_body(body: Body) -> tuple[bytes, Body]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from holdfast.model.codec import convert
 from holdfast.model.entry import (
     BODIES,
     FORMAT,
@@ -69,7 +70,7 @@ def state_in(entry: Entry) -> State | None:
     if not isinstance(entry.body, Mark) or entry.status != "ok":
         return None
     try:
-        state = msgspec.convert(entry.body.state, State)
+        state = convert(entry.body.state, State)
     except msgspec.ValidationError:
         return None
     for type_name in state.must:
