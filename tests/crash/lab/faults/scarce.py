@@ -343,6 +343,8 @@ def limit_file_size(size_bytes: int) -> None:
 
 def limit_descriptors(free: int) -> None:
     """Let this process have so many more descriptors than it has."""
+    for name in holdfast.__all__:
+        getattr(holdfast, name)  # modules are files, too, and are not what is tried here
     forever = _starved(free)
     forever.__enter__()
     _HELD.append(forever)  # or its end would come at once
