@@ -68,7 +68,7 @@ def _command(bench: Bench, home: Path, sessions: int) -> Result:
         bench.amount(31, 11),
         {
             "floor": lambda: run("-c", "import click, msgspec, sqlite3"),
-            "ours": lambda: run("-m", "holdfast", "ls", "--all"),
+            "ours": lambda: run("-m", "holdfast", "ls"),
         },
     )
     return samples.result(f"holdfast ls with {sessions:,} sessions", "seconds", at_most(2.0))
