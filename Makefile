@@ -39,7 +39,7 @@ layers: setup ## Check that each layer imports only those below it
 
 cover: setup ## Run all tests and hold the coverage
 	$(py) -m coverage erase
-	@sh scripts/tests $(WORKERS)
+	COVERAGE_PROCESS_START=pyproject.toml $(py) -m pytest -n $(WORKERS) --dist worksteal
 	$(py) -m coverage combine --quiet
 	$(py) -m coverage report
 
