@@ -72,6 +72,8 @@ class FakeFiles(Files):
     that it was opened by, so a temporary file keeps its temporary name.
     """
 
+    in_one = False  # writing and syncing can fail apart
+
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
         self.faults: list[Fault] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
 
 import pytest
@@ -117,6 +118,74 @@ class TestNoRoom:
         assert len(refused) == 8
         desk.writer.flush()
         assert sorted(desk.texts()[2:]) == [f"{n}" for n in range(8)]
+
+
+class FakeOneCall(Files):
+    """Does a part of the next append, then says what it was told to say, or how much it did."""
+
+    def __init__(self) -> None:
+        self.part: int | None = None
+        self.error: OSError | None = None
+        self.blind = False
+
+    def append(self, descriptor: int, data: bytes) -> int:
+        if self.part is None:
+            return super().append(descriptor, data)
+        part, self.part = self.part, None
+        done = os.write(descriptor, data[:part]) if part else 0
+        if self.error is not None:
+            self.blind = self.error.errno == errno.ENOMEM
+            raise self.error
+        return done
+
+    def status(self, descriptor: int) -> os.stat_result:
+        if self.blind:
+            self.blind = False
+            raise OSError(errno.EIO, "cannot look")
+        return super().status(descriptor)
+
+
+class TestOneCall:
+    """Writing and syncing are one call: what it left behind tells which of them failed."""
+
+    @pytest.fixture
+    def desk(self, tmp_path):
+        desk = Desk(FakeOneCall(), tmp_path / "session")
+        desk.append("a")
+        desk.append("b")
+        yield desk
+        desk.writer.close()
+
+    @pytest.mark.parametrize("code", [*NO_ROOM, errno.EMFILE])
+    def test_nothing_was_written(self, desk, code):
+        desk.files.part, desk.files.error = 0, OSError(code, "no")
+        ticket = desk.submit("c")
+        with pytest.raises(DiskFull):
+            ticket.wait()
+        assert ticket.wait().segment == 1
+        assert desk.texts() == ["a", "b", "c"]
+
+    @pytest.mark.parametrize("code", [*NO_ROOM, errno.EIO, errno.EROFS])
+    def test_all_was_written_and_none_of_it_synced(self, desk, code):
+        """Its pages may be gone, whatever the file seems to hold."""
+        desk.files.part, desk.files.error = 10_000, OSError(code, "no")
+        assert desk.append("c").position.segment == 2
+        assert desk.texts() == ["a", "b", "c"]
+
+    def test_a_part_was_written(self, desk):
+        before = (desk.folder / "journal.jsonl").read_bytes()
+        desk.files.part = 20
+        ticket = desk.submit("c")
+        with pytest.raises(DiskFull):
+            ticket.wait()
+        assert (desk.folder / "journal.jsonl").read_bytes() == before
+        assert ticket.wait().segment == 1
+        assert desk.texts() == ["a", "b", "c"]
+
+    def test_nobody_can_tell(self, desk):
+        desk.files.part, desk.files.error = 0, OSError(errno.ENOMEM, "no")
+        assert desk.append("c").position.segment == 2
+        assert desk.texts() == ["a", "b", "c"]
 
 
 class TestReserve:

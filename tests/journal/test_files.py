@@ -195,6 +195,52 @@ def test_reserving_is_found_only_where_it_is(monkeypatch):
     assert files_module._find_fallocate() is None
 
 
+def test_an_append_is_one_call_that_syncs(monkeypatch, path, descriptor):
+    synced: list[int] = []
+    real = os.pwritev
+
+    def watched(target, buffers, offset, flags):
+        synced.append(flags & os.RWF_DSYNC)
+        return real(target, buffers, offset, flags)
+
+    monkeypatch.setattr(os, "pwritev", watched)
+    REAL.write(descriptor, b"one\n")
+    assert REAL.append(descriptor, b"two\n") == 4
+    assert path.read_bytes() == b"one\ntwo\n"  # at the end, whatever offset the call names
+    assert synced == [os.RWF_DSYNC]
+
+
+@pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_system_without_such_a_call_writes_and_syncs(monkeypatch, path, code):
+    tried: list[int] = []
+
+    def unheard_of(*_):
+        tried.append(code)
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "pwritev", unheard_of)
+    files = FakeFiles()
+    files.in_one = True
+    descriptor = files.open_append(path, create=True)
+    assert files.append(descriptor, b"one\n") == 4
+    assert files.append(descriptor, b"two\n") == 4
+    files.close(descriptor)
+    assert path.read_bytes() == b"one\ntwo\n"
+    assert [method for method, _ in files.calls[1:-1]] == ["write", "sync", "write", "sync"]
+    assert tried == [code]  # and not again
+
+
+def test_an_append_that_fails_is_not_made_again(monkeypatch, path, descriptor):
+    def failing(*_):
+        raise OSError(errno.EIO, "gone")
+
+    monkeypatch.setattr(os, "pwritev", failing)
+    with pytest.raises(OSError, match="gone"):
+        REAL.append(descriptor, b"one\n")
+    assert path.read_bytes() == b""
+    assert REAL.in_one
+
+
 # Making things last
 
 

@@ -329,13 +329,15 @@ def test_nan_in_a_foreign_line_is_read():
 
 
 def test_the_time_is_utc_with_milliseconds(monkeypatch):
-    monkeypatch.setattr(time, "time", lambda: 1_794_771_612.0016)
+    monkeypatch.setattr(time, "time_ns", lambda: 1_794_771_612_001_600_000)
     assert timestamp() == "2026-11-15T19:40:12.001Z"
-    monkeypatch.setattr(time, "time", lambda: 1_794_771_612.9999)
+    monkeypatch.setattr(time, "time_ns", lambda: 1_794_771_612_999_900_000)
     assert timestamp() == "2026-11-15T19:40:12.999Z"
-    monkeypatch.setattr(time, "time", lambda: 1_794_771_613.0)
+    monkeypatch.setattr(time, "time_ns", lambda: 1_794_771_613_000_000_000)
     assert timestamp() == "2026-11-15T19:40:13.000Z"
-    monkeypatch.setattr(time, "time", lambda: 1_794_771_612.5)  # the clock was set back
+    monkeypatch.setattr(
+        time, "time_ns", lambda: 1_794_771_612_500_000_000
+    )  # the clock was set back
     assert timestamp() == "2026-11-15T19:40:12.500Z"
 
 
@@ -343,7 +345,7 @@ def test_threads_do_not_mix_up_each_others_seconds(monkeypatch):
     """Another thread may pass into the next second between reading the clock and writing it."""
     real = time.strftime
     clock = threading.local()
-    monkeypatch.setattr(time, "time", lambda: clock.now)
+    monkeypatch.setattr(time, "time_ns", lambda: int(clock.now * 1e9))
 
     def interrupted(shape, moment):
         if clock.now < 200:

@@ -229,10 +229,12 @@ def test_a_network_file_system_is_refused_for_writing_unless_forced(fragile, fil
     with fragile.open(folder.name, mode="read") as session:
         assert session.messages == [holdfast.user("hello")]
     assert snapshot(home) == before
+    files.in_one = True
     forced = holdfast.open_store(home, files=files, force=True)
     with forced.open(folder.name) as session:
         session.append(holdfast.user("at my own risk"))
     put(forced)
+    assert not files.in_one  # a call that is broken off would be made again, and append twice
 
 
 def test_a_network_file_system_is_refused_before_anything_is_made_there(fragile, files, home):

@@ -32,6 +32,7 @@ from holdfast.model.codec import encode_body
 from holdfast.model.entry import FORMAT, Continues, Header
 
 if TYPE_CHECKING:
+    import os
     from pathlib import Path
 
     from holdfast.journal.files import Files
@@ -80,39 +81,45 @@ class Appender:
             DiskFull: there is no room; nothing was changed.
             WriteFailed: the journal cannot be written any more.
         """
+        files, descriptor = self._files, place.descriptor
         try:
             if self._broken_segment == place.segment:
                 raise _Unusable("an earlier attempt to write or sync it failed")
-            self._check_ours(place, cursor)
-            missing = b"\n" if place.newline_missing else b""
-            end = self._write(place, missing + data)
+            status = files.status(descriptor)
+            now = time.monotonic()
+            if status.st_size != place.end or not status.st_nlink or now >= self._look_again:
+                self._check_ours(place, cursor, status, now)
+            whole = b"\n" + data if place.newline_missing else data
+            end = self._attempted_end = place.end + len(whole)
+            if end > self._reserve_from:
+                self._reserve(place, end)
+            try:
+                written = files.append(descriptor, whole)
+            except OSError as error:
+                raise self._refused(place, error) from error
+            if written != len(whole):
+                self._cut_back(place)
+                raise DiskFull(place.path, ())
         except _Unusable as reason:
             return self._continue(place, cursor, data, str(reason))
         folder, lock, path = place.folder, place.lock, place.path
-        new_place = Place(folder, lock, path, place.descriptor, place.inode, place.segment, end)
-        return new_place, place.end + len(missing)
+        new_place = Place(folder, lock, path, descriptor, place.inode, place.segment, end)
+        return new_place, end - len(data)
 
-    def _write(self, place: Place, data: bytes) -> int:
-        """Write and sync; return the new end."""
-        descriptor = place.descriptor
-        end = self._attempted_end = place.end + len(data)
-        if end > self._reserve_from:
-            self._reserve(place, end)
+    def _refused(self, place: Place, error: OSError) -> DiskFull | _Unusable:
+        """Return what an append that failed means: try again later, or never here.
+
+        Only where nothing was written did the sync have nothing to lose.
+        """
+        if error.errno not in PASSING:
+            return _Unusable(f"writing or syncing failed: {error}")
         try:
-            whole = self._files.write(descriptor, data) == len(data)
-            refusal = DiskFull(place.path, ()) if not whole else None
-        except OSError as error:
-            if error.errno not in PASSING:
-                raise _Unusable(f"writing failed: {error}") from error
-            refusal = passing(error, place.path)
-        if refusal is not None:
-            self._cut_back(place)
-            raise refusal
-        try:
-            self._files.sync(descriptor)
-        except OSError as error:
-            raise _Unusable(f"syncing failed: {error}") from error
-        return end
+            nothing_written = self._files.status(place.descriptor).st_size == place.end
+        except OSError:
+            nothing_written = False
+        if nothing_written:
+            return passing(error, place.path)
+        return _Unusable(f"syncing failed: {error}")
 
     def _cut_back(self, place: Place) -> None:
         """Remove what an attempt that did not succeed has left behind the durable end."""
@@ -122,20 +129,18 @@ class Appender:
             raise _Unusable(f"an incomplete write could not be undone: {error}") from error
         self._reserved_until = self._reserve_from = 0  # cutting gives it back
 
-    def _check_ours(self, place: Place, cursor: Cursor) -> None:
+    def _check_ours(self, place: Place, cursor: Cursor, status: os.stat_result, now: float) -> None:
         """Make sure that the file is as we left it; about once a second, also under its name.
 
         An acknowledgement into a deleted file is worth nothing. Bytes behind the durable end are
         ours only if an attempt of our own could have put them there.
         """
-        status = self._files.status(place.descriptor)
         if status.st_nlink == 0:
             raise WriteFailed(f"{place.path} was deleted", cursor.last_seq)
         if status.st_size != place.end:
             if not place.end < status.st_size <= self._attempted_end:
                 raise WriteFailed(f"{place.path} was changed by somebody else", cursor.last_seq)
             self._cut_back(place)
-        now = time.monotonic()
         if now >= self._look_again:
             self._look_again = now + _LOOK_EVERY_SECONDS
             try:

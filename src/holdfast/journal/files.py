@@ -26,6 +26,8 @@ PASSING = NO_ROOM | {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 """Errors that say nothing about the file: what cannot be written now can be written later."""
 
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
+_DSYNC: int = getattr(os, "RWF_DSYNC", 0)  # Linux: a write that is synced when it returns
+_UNHEARD_OF = frozenset({errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS})
 _F_FULLFSYNC = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone stops at the drive's cache
 
 _NETWORK_FILE_SYSTEMS = frozenset(
@@ -38,6 +40,10 @@ _NETWORK_FILE_SYSTEMS = frozenset(
 
 class Files:
     """The file system, one method a call. Errors are the operating system's own ``OSError``."""
+
+    in_one = bool(_DSYNC)
+    """Whether ``append`` is one call. Writing and syncing are two for those who break one of them,
+    and where the system has no such call or might break it off in between."""
 
     # Opening and reading
 
@@ -110,6 +116,23 @@ class Files:
     def write(self, descriptor: int, data: bytes) -> int:
         """Write once; the result may be short."""
         return os.write(descriptor, data)
+
+    def append(self, descriptor: int, data: bytes) -> int:
+        """Write once and make it survive a power cut; the result may be short.
+
+        If syncing fails, what was written is there all the same: the size tells.
+        """
+        if self.in_one:
+            try:
+                return os.pwritev(descriptor, (data,), 0, _DSYNC)  # at the end: it appends
+            except OSError as error:
+                if error.errno not in _UNHEARD_OF:
+                    raise
+                self.in_one = False  # an old kernel; it looked at the flags and wrote nothing
+        written = self.write(descriptor, data)
+        if written == len(data):  # else the caller takes it back
+            self.sync(descriptor)
+        return written
 
     def write_at(self, descriptor: int, data: bytes, offset: int) -> int:
         """Write once at ``offset``."""

@@ -57,19 +57,19 @@ _MOST_SALVAGE_TRIES = 1000
 CHAIN_SETTERS = frozenset({"gap", "header"})
 """Types that may start the chain of checksums anew, or say how it goes on."""
 
+_MILLISECONDS = tuple(f".{number:03d}Z" for number in range(1000))
 _this_second = (-1, "")  # one value, so that no thread sees the half of another's change
 
 
 def timestamp() -> str:
     """Return the time now as it stands in an entry: UTC, milliseconds, ``Z``."""
     global _this_second  # noqa: PLW0603  one strftime a second instead of one an entry
-    now = time.time()
+    now, milliseconds = divmod(time.time_ns() // 1_000_000, 1000)
     second, text = _this_second
-    if second != int(now):
-        second = int(now)
-        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-        _this_second = second, text
-    return f"{text}.{int((now - second) * 1000):03d}Z"
+    if second != now:
+        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
+        _this_second = now, text
+    return text + _MILLISECONDS[milliseconds]
 
 
 @lru_cache(maxsize=64)

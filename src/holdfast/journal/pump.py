@@ -26,7 +26,8 @@ class Pump:
         self._work = work
         self._condition = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._awake = False
+        self.awake = False
+        """Whether ``work`` will be called soon."""
         self._stopped = False
 
     def wake(self) -> None:
@@ -35,10 +36,10 @@ class Pump:
         Raises:
             RuntimeError: no thread can be had for it.
         """
-        if self._awake:  # unlocked on purpose: the common case of a burst
+        if self.awake:  # unlocked on purpose: the common case of a burst
             return
         with self._condition:
-            self._awake = True
+            self.awake = True
             if self._stopped:
                 return
             if self._thread is None:
@@ -51,7 +52,7 @@ class Pump:
             thread = threading.Thread(target=self._run, name="holdfast", daemon=True)
             thread.start()
         except BaseException:  # too many threads now, or no memory; the next wake tries again
-            self._awake = False
+            self.awake = False
             raise
         self._thread = thread
 
@@ -70,17 +71,17 @@ class Pump:
                 pass
         except BaseException:  # work has raised after all: the next wake starts another thread
             with self._condition:
-                self._thread, self._awake = None, False
+                self._thread, self.awake = None, False
             raise
 
     def _turn(self) -> bool:
         """Work once and wait; tell whether there may be more to do."""
-        self._awake = False  # before work looks: what comes after must wake it again
+        self.awake = False  # before work looks: what comes after must wake it again
         delay = self._work()
         with self._condition:
-            if not self._awake and not self._stopped:
+            if not self.awake and not self._stopped:
                 self._condition.wait(_LINGER_SECONDS if delay is None else delay)
-            if self._stopped or (delay is None and not self._awake):
+            if self._stopped or (delay is None and not self.awake):
                 self._thread = None  # from here on the next thread's wakes are none of ours
                 return False
             return True

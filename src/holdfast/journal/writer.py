@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from holdfast.errors import DiskFull, HoldfastError
 from holdfast.journal.appender import Appender, Place, no_room_or
-from holdfast.journal.numbering import Cursor, number, sealed
+from holdfast.journal.numbering import Cursor, number
 from holdfast.journal.ticket import Draft, Ticket
 from holdfast.model.entry import Entry, Header
 
@@ -294,10 +294,9 @@ class Writer:
         if len(queue) <= 1:
             return queue[:], []
         count = 1 if self._full and self.place is not None else self._until_mark()
-        behind = queue[count:]
-        if not self._full and not (behind and behind[0].entries):
-            behind = []  # not numbered yet; that can wait
-        return queue[:count], behind
+        if self._full or (count < len(queue) and queue[count].entries):
+            return queue[:count], queue[count:]
+        return queue[:count], []  # the rest is not numbered yet; that can wait
 
     def _until_mark(self) -> int:
         """Return how many tickets there are up to where a mark is due."""
@@ -362,19 +361,17 @@ class Writer:
 
     def _commit(self, tickets: list[Ticket], behind: list[Ticket]) -> None:
         place, cursor = self._durable
-        after = number(tickets, cursor)
+        entries, after = number(tickets, cursor)
         if behind:
             number(behind, after)  # so that a full disk can be told what waits
         elif (
             after.since_mark_bytes >= MARK_EVERY_BYTES or tickets[-1].drafts[-1][0] == "checkpoint"
         ):
-            after = self._mark(tickets, after)
-        entries: list[Entry] = []
+            after = self._mark(tickets[-1], entries, after)
         payloads: list[bytes] = []
         for ticket in tickets:
-            entries += ticket.entries
-            entries += ticket.trailer
-            payloads += ticket.payloads
+            if ticket.payloads:
+                payloads += ticket.payloads
         data = b"\n".join([entry.line for entry in entries]) + b"\n"
         try:
             if place is None:
@@ -400,10 +397,13 @@ class Writer:
             self._note_again = now + _NOTE_EVERY_SECONDS
             new_place.lock.note_durable(new_place.inode, new_place.end)
 
-    def _mark(self, tickets: list[Ticket], cursor: Cursor) -> Cursor:
-        """Have a mark written behind the round; return the cursor behind it."""
-        draft = self._owner.mark_after([e for ticket in tickets for e in ticket.entries])
-        if draft is not None:
-            # At the time of what it marks, which may have taken place elsewhere, long ago.
-            tickets[-1].trailer, cursor = sealed([draft], tickets[-1].entries[-1].at, None, cursor)
+    def _mark(self, last: Ticket, entries: list[Entry], cursor: Cursor) -> Cursor:
+        """Have a mark written behind a round, which is added to; return the cursor behind it."""
+        draft = self._owner.mark_after(entries)
+        if draft is None:
+            return cursor
+        # At the time of what it marks, which may have taken place elsewhere, long ago.
+        mark, cursor = number([Ticket(None, [draft])], cursor, entries[-1].at)
+        last.trailer = mark
+        entries += mark
         return cursor

@@ -57,11 +57,13 @@ def encode_all(items: Sequence[Any]) -> tuple[list[Draft], list[bytes]]:
             data, body = encode_body(smaller)
             if len(data) > LONGEST_LINE_BYTES - _ENVELOPE_BYTES:
                 raise UsageError(f"This {type_of(body)} is too large: {len(data)} bytes.")
-        type_name = type_of(body)
-        if isinstance(body, Message):
+        if type(body) is Message:
             if body.role not in ROLES:
                 raise UsageError(f"{body.role!r} is not a role: use {', '.join(sorted(ROLES))}.")
-        elif isinstance(body, _JOURNALS_OWN):
+            drafts.append(("message", body, data))
+            continue
+        type_name = type_of(body)
+        if isinstance(body, _JOURNALS_OWN):
             raise UsageError(f"{type_name} entries are written by the journal itself.")
         drafts.append((type_name, body, data))
     return drafts, payloads

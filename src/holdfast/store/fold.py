@@ -94,7 +94,7 @@ def _message(state: State, _: Entry, body: Message) -> None:
     if state.first_text is None and body.role == "user":
         text = " ".join(body.text.split())
         state.first_text = text[:_FIRST_TEXT_CHARACTERS] or None
-    if body.queued in state.queue:
+    if body.queued is not None and body.queued in state.queue:
         state.queue = [seq for seq in state.queue if seq != body.queued]
 
 

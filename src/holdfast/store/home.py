@@ -139,12 +139,17 @@ class Home:
 
     def check_local(self, folder: Path) -> None:
         """Raise if locks and syncs cannot be relied on where ``folder`` is."""
-        kind = None if self._force else self.files.network_file_system(folder)
-        if kind is not None:
+        kind = self.files.network_file_system(folder)
+        if kind is None:
+            return
+        if not self._force:
             raise UsageError(
                 f"{folder} is on a {kind} file system, where locks and syncs cannot be relied "
                 "on: set HOLDFAST_HOME to a local folder, or open the store with force=True."
             )
+        # A signal may break off what is sent over a network. Where writing and syncing are one
+        # call the interpreter would make it again, and what was written would be there twice.
+        self.files.in_one = False
 
     def prepare(self) -> None:
         """Make the folder of sessions, durably, if it is not there.

@@ -210,7 +210,8 @@ class Recorder:
     def submit(self, items: Sequence[Body], id: str | None = None) -> Ticket:
         """Append in the background."""
         ticket = self._accept(items, id)
-        self._wake()
+        if not self._pump.awake:
+            self._wake()
         return ticket
 
     def adopt(self, pasts: Sequence[Past]) -> Position:
@@ -248,7 +249,8 @@ class Recorder:
     def settle(self, ticket: Ticket) -> Position:
         """Wait for a ticket and tell listeners."""
         try:
-            return ticket.wait()
+            self._writer.wait(ticket)
+            return ticket.entries[-1].position if ticket.error is None else ticket.wait()
         except DiskFull:
             self._wake()  # it goes on trying
             raise
@@ -307,16 +309,17 @@ class Recorder:
                         return known
                     if not self._introduced or self._unnoted:
                         self._introduce()
-                    ticket = self._enqueue(drafts, id, payloads)
+                    if id is not None:
+                        return self._enqueue_known(drafts, id, payloads)
+                    ticket = self._writer.enqueue(drafts, None, payloads)
                     if finishes_stream:
                         ticket.finishes_stream = True
                     return ticket
             with self._door:  # not with the mutex: whoever shut it needs that
                 pass
 
-    def _enqueue(self, drafts: list[Draft], id: str | None, payloads: list[bytes]) -> Ticket:
-        if id is None:
-            return self._writer.enqueue(drafts, None, payloads)
+    def _enqueue_known(self, drafts: list[Draft], id: str, payloads: list[bytes]) -> Ticket:
+        """Queue a batch, and remember it by its id."""
         known = self._known_ids()
         try:
             known[id] = ticket = self._writer.enqueue(drafts, id, payloads)
@@ -497,9 +500,15 @@ class Recorder:
         """Make what is durable visible. Called under the mutex."""
         seen = self.state.seq
         entries: list[Entry] = []
+        finished: list[str] = []
         for ticket in tickets:
             entries += ticket.entries
-            entries += ticket.trailer
+            if ticket.trailer:
+                entries += ticket.trailer
+            if ticket.finishes_stream:
+                message = ticket.entries[0].body  # others may go along with it
+                assert isinstance(message, Message)
+                finished.append(message.stream or "")
         if entries[0].seq <= seen:  # an interrupt may have us called twice
             entries = [entry for entry in entries if entry.seq > seen]
         if entries:
@@ -507,11 +516,8 @@ class Recorder:
             if self._listeners:
                 self._undelivered.extend(entries)
             self.state = fold(entries, self.state)
-        for ticket in tickets:
-            if ticket.finishes_stream:
-                message = ticket.entries[0].body  # others may go along with it
-                assert isinstance(message, Message)
-                self._finished.append(message.stream or "")
+        if finished:
+            self._finished += finished
 
     # After durability
 

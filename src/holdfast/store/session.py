@@ -111,12 +111,12 @@ class Session:
             UsageError: it cannot be stored, or this session is closed or read-only.
         """
         recorder = self._recorder or self._writable()  # it refuses what else there is to refuse
-        return recorder.append(_as_list(item), id)
+        return recorder.append([item] if type(item) is Message else _as_list(item), id)
 
     def submit(self, item: Body | Sequence[Body], id: str | None = None) -> Ticket:
         """Append in the background: returns a ticket to wait for or to await."""
         recorder = self._recorder or self._writable()  # as above
-        return recorder.submit(_as_list(item), id)
+        return recorder.submit([item] if type(item) is Message else _as_list(item), id)
 
     def adopt(self, pasts: Sequence[Past]) -> Position:
         """Append entries of a conversation that took place elsewhere: one batch, durable on return.
@@ -534,8 +534,6 @@ def _folder(
 
 
 def _as_list(item: Any) -> list[Any]:
-    if isinstance(item, Message):
-        return [item]
     return list(item) if isinstance(item, list | tuple) else [item]
 
 

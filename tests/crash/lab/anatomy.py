@@ -30,7 +30,7 @@ from holdfast.model.entry import Unknown
 SESSION = "20260102-030405-aaaabbbb"
 SIZE_BYTES = 64 * 1024
 LARGEST_BYTES = 72 * 1024
-_NOON = 1_767_355_200.0
+_NOON_NS = 1_767_355_200_000_000_000
 _WORDS = (
     "the",
     "build",
@@ -49,7 +49,7 @@ _WORDS = (
 def _standing_still() -> Iterator[None]:
     """Let time, names and numbers be the same in every run, so that every byte has its place."""
     chance = random.Random(1)
-    clock = SimpleNamespace(time=lambda: _NOON, gmtime=time.gmtime, strftime=time.strftime)
+    clock = SimpleNamespace(time_ns=lambda: _NOON_NS, gmtime=time.gmtime, strftime=time.strftime)
     with ExitStack() as stack:
         stack.enter_context(patch("holdfast.journal.format.time", clock))
         stack.enter_context(patch("holdfast.model.ids._random", chance.randbytes))

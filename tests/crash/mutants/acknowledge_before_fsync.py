@@ -22,4 +22,5 @@ def apply() -> None:
             finally:
                 os.close(earlier)
 
+    Files.in_one = False  # so that the journal is written by what is broken here
     Files.sync = acknowledge_first  # type: ignore[method-assign]  # the defect itself

@@ -10,6 +10,7 @@ CAUGHT_BY = ("A",)
 
 
 def apply() -> None:
+    Files.in_one = False  # so that the journal is written by what is broken here
     Files.write = _write  # type: ignore[method-assign]  # the defect itself
 
 

@@ -436,14 +436,19 @@ ssize_t writev(int descriptor, const struct iovec *pieces, int count) {
     return written;
 }
 
+/* What the kernel makes of a write with flags that sync: a write, then a sync of what was written,
+ * whose failure is the whole call's. So each half meets its own faults. */
+static int sync_as_asked(int descriptor, ssize_t written, int flags) {
+    return written > 0 && flags & (RWF_DSYNC | RWF_SYNC) ? fdatasync(descriptor) : 0;
+}
+
 /* Which of them takes flags as well differs by name; what is done is the same. */
-#define DEFINE_PWRITEV(function, parameters, types, ...)                                     \
+#define DEFINE_PWRITEV(function, parameters, types, flags, ...)                              \
     ssize_t function parameters {                                                            \
         REAL(ssize_t, function, types);                                                      \
         size_t size = count > 0 && count <= IOV_MAX ? size_of_all(pieces, count) : 0;        \
         struct call call;                                                                    \
         on_descriptor(&call, "pwritev", descriptor, WRITTEN(size));                          \
-        if (!call.counted) return real(descriptor, pieces, count, __VA_ARGS__);              \
         call.size = size;                                                                    \
         FAIL_IF(begin(&call));                                                               \
         struct iovec cut[IOV_MAX];                                                           \
@@ -451,19 +456,21 @@ ssize_t writev(int descriptor, const struct iovec *pieces, int count) {
         ssize_t written =                                                                    \
             real(descriptor, call.size < size ? cut : pieces, count, __VA_ARGS__);           \
         end_write(&call, written, offset);                                                   \
-        return written;                                                                      \
+        return sync_as_asked(descriptor, written, flags) == 0 ? written : -1;                \
     }
 #define TYPES(...) __VA_ARGS__
 DEFINE_PWRITEV(pwritev, (int descriptor, const struct iovec *pieces, int count, off_t offset),
-               TYPES(int, const struct iovec *, int, off_t), offset)
+               TYPES(int, const struct iovec *, int, off_t), 0, offset)
 DEFINE_PWRITEV(pwritev64, (int descriptor, const struct iovec *pieces, int count, off_t offset),
-               TYPES(int, const struct iovec *, int, off_t), offset)
+               TYPES(int, const struct iovec *, int, off_t), 0, offset)
 DEFINE_PWRITEV(pwritev2,
                (int descriptor, const struct iovec *pieces, int count, off_t offset, int flags),
-               TYPES(int, const struct iovec *, int, off_t, int), offset, flags)
+               TYPES(int, const struct iovec *, int, off_t, int), flags, offset,
+               flags & ~(RWF_DSYNC | RWF_SYNC))
 DEFINE_PWRITEV(pwritev64v2,
                (int descriptor, const struct iovec *pieces, int count, off_t offset, int flags),
-               TYPES(int, const struct iovec *, int, off_t, int), offset, flags)
+               TYPES(int, const struct iovec *, int, off_t, int), flags, offset,
+               flags & ~(RWF_DSYNC | RWF_SYNC))
 
 /* ---- Syncs -------------------------------------------------------------------------------- */
 

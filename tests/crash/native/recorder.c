@@ -259,6 +259,17 @@ static void put_write(uint32_t number, off_t offset, const void *data, ssize_t s
                             .data_bytes = size}, NULL, NULL, data);
 }
 
+static void put_writes(uint32_t number, off_t offset, const struct iovec *parts, int count,
+                       ssize_t left)
+{
+    for (int i = 0; i < count && left > 0; i++) {
+        ssize_t size = (ssize_t)parts[i].iov_len < left ? (ssize_t)parts[i].iov_len : left;
+        put_write(number, offset, parts[i].iov_base, size);
+        offset += size;
+        left -= size;
+    }
+}
+
 ssize_t write(int descriptor, const void *data, size_t size)
 {
     REAL(write, ssize_t, int, const void *, size_t);
@@ -304,13 +315,9 @@ ssize_t writev(int descriptor, const struct iovec *parts, int count)
     uint32_t number = entered ? number_of_open(descriptor, &status) : 0;
     if (number)
         offset = write_offset(descriptor, &status);
-    ssize_t written = real_writev(descriptor, parts, count), left = written;
-    for (int i = 0; number && i < count && left > 0; i++) {
-        ssize_t size = (ssize_t)parts[i].iov_len < left ? (ssize_t)parts[i].iov_len : left;
-        put_write(number, offset, parts[i].iov_base, size);
-        offset += size;
-        left -= size;
-    }
+    ssize_t written = real_writev(descriptor, parts, count);
+    if (number)
+        put_writes(number, offset, parts, count, written);
     leave(entered);
     return written;
 }
@@ -355,6 +362,29 @@ FTRUNCATE(ftruncate64)
     }
 SYNCING(fsync)
 SYNCING(fdatasync)
+
+/* A write with flags that sync is a write, then a sync of what was written whose failure is the
+ * whole call's; that is what the kernel makes of it, and two records. */
+
+#define PWRITEV2(name) \
+    ssize_t name(int descriptor, const struct iovec *parts, int count, off_t offset, int flags) \
+    { \
+        REAL(name, ssize_t, int, const struct iovec *, int, off_t, int); \
+        struct stat status; \
+        int entered = enter(), syncing = flags & (RWF_DSYNC | RWF_SYNC); \
+        uint32_t number = entered ? number_of_open(descriptor, &status) : 0; \
+        if (number && flags & ~syncing) \
+            strange(#name " with flags"); \
+        if (number && fcntl(descriptor, F_GETFL) & O_APPEND) \
+            offset = status.st_size; \
+        ssize_t written = real_##name(descriptor, parts, count, offset, flags & ~syncing); \
+        if (number) \
+            put_writes(number, offset, parts, count, written); \
+        leave(entered); \
+        return syncing && written > 0 && fdatasync(descriptor) != 0 ? -1 : written; \
+    }
+PWRITEV2(pwritev2)
+PWRITEV2(pwritev64v2)
 
 /* Names */
 
@@ -546,16 +576,6 @@ POSIX_FALLOCATE(posix_fallocate64)
     }
 PWRITEV(pwritev)
 PWRITEV(pwritev64)
-
-#define PWRITEV2(name) \
-    ssize_t name(int descriptor, const struct iovec *parts, int count, off_t offset, int flags) \
-    { \
-        REAL(name, ssize_t, int, const struct iovec *, int, off_t, int); \
-        note_strange(descriptor, #name); \
-        return real_##name(descriptor, parts, count, offset, flags); \
-    }
-PWRITEV2(pwritev2)
-PWRITEV2(pwritev64v2)
 
 #define SENDFILE(name) \
     ssize_t name(int to, int from, off_t *offset, size_t size) \

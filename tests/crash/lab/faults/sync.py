@@ -25,6 +25,8 @@ _WITHOUT_FLUSHING_THE_LOG = struct.pack("I", 2)
 class WatchedFiles(Files):
     """Notes each call that writes to a file; the failing is done by the disk."""
 
+    in_one = False
+
     def __init__(self) -> None:
         self.calls: list[tuple[str, int, OSError | None]] = []
 
@@ -333,6 +335,7 @@ class _Dying(Files):
     """Ends the process at the sync that follows a write."""
 
     armed = False
+    in_one = False
 
     def sync(self, descriptor: int) -> None:
         if _Dying.armed:
