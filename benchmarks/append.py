@@ -1,4 +1,9 @@
-"""Durable appends: one session, deep in a session, 64 sessions at once; and bulk."""
+"""Durable appends: one session, deep in a session, 64 sessions at once; and bulk.
+
+Beside the floor stands what the format alone takes: each message encoded, read back and sealed,
+then written as the floor is. No store could be faster than that and write the same bytes; what is
+between it and ours is the store's own work.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,8 @@ from typing import TYPE_CHECKING
 import holdfast
 from benchmarks.conversation import last_line, messages, submit_many
 from benchmarks.harness import Bench, Result, at_least
+from holdfast.journal.format import seal, timestamp
+from holdfast.model.codec import encode_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +39,22 @@ def _bare_file(path: Path) -> Iterator[int]:
 
 def _bare(descriptor: int, line: bytes, count: int) -> None:
     for _ in range(count):
+        os.write(descriptor, line)
+        os.fdatasync(descriptor)
+
+
+def _lines(count: int) -> Iterator[bytes]:
+    """Yield lines as the format wants them, and do nothing else."""
+    chain = b""
+    for number in range(count):
+        data, _ = encode_body(_POOL[number % len(_POOL)])
+        line = seal(number, timestamp(), "message", data, chain, number)
+        chain = line[-10:-2]
+        yield line + b"\n"
+
+
+def _format_alone(descriptor: int, count: int) -> None:
+    for line in _lines(count):
         os.write(descriptor, line)
         os.fdatasync(descriptor)
 
@@ -60,9 +83,11 @@ def one(bench: Bench) -> Iterator[Result]:
                 {
                     "floor": partial(_rate, count, partial(_bare, floor, line, count)),
                     "ours": partial(_rate, count, partial(_durable, session, count)),
+                    "format": partial(_rate, count, partial(_format_alone, floor, count)),
                 },
             )
     yield samples.result("durable append, one session", "a second", at_least(0.90))
+    yield samples.result("  the format alone", "a second", None, ours="format")
 
 
 def deep(bench: Bench) -> Iterator[Result]:
@@ -99,6 +124,7 @@ def many(bench: Bench) -> Iterator[Result]:
         line = last_line(sessions[0].path / "journal.jsonl")
         files = [stack.enter_context(_bare_file(each.path / "floor")) for each in sessions]
         bare = [partial(_bare, file, line, count) for file in files]
+        alone = [partial(_format_alone, file, count) for file in files]
         ours = [partial(_durable, session, count) for session in sessions]
         total = count * _SESSIONS
         samples = bench.interleave(
@@ -107,10 +133,12 @@ def many(bench: Bench) -> Iterator[Result]:
             {
                 "floor": lambda: total / _in_threads(bare),
                 "ours": lambda: total / _in_threads(ours),
+                "format": lambda: total / _in_threads(alone),
                 "one": partial(_rate, alone_count, partial(_durable, sessions[0], alone_count)),
             },
         )
     yield samples.result("durable append, 64 sessions at once", "a second", at_least(0.8))
+    yield samples.result("  the format alone", "a second", None, ours="format")
     yield samples.result(
         "durable append, 64 sessions against one", "a second", at_least(3.0), floor="one"
     )
@@ -155,6 +183,10 @@ def bulk(bench: Bench) -> Iterator[Result]:
                 write_all()
                 os.fdatasync(floor)
 
+            def format_alone() -> None:
+                for each in _lines(count):
+                    os.write(floor, each)
+
             def submit_all() -> None:
                 for number in range(count - 1):
                     session.submit(_POOL[number % len(_POOL)])
@@ -167,7 +199,9 @@ def bulk(bench: Bench) -> Iterator[Result]:
                     "floor": unsynced,
                     "ours": partial(_rate, count, submit_all),
                     "synced": lambda: _rate(count, synced),
+                    "format": partial(_rate, count, format_alone),
                 },
             )
     yield samples.result("bulk append, one wait", "a second", at_least(0.3))
+    yield samples.result("  the format alone", "a second", None, ours="format")
     yield samples.result("  the same, floor with one sync", "a second", None, floor="synced")

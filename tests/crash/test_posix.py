@@ -55,6 +55,10 @@ class Log:
     def sync(self, file: int, began: int | None = None) -> None:
         self._add("sync", file=file, began=len(self.ops) if began is None else began)
 
+    def synced_write(self, file: int, offset: int, data: bytes) -> None:
+        self.write(file, offset, data)
+        self._add("sync", file=file, began=len(self.ops), offset=offset, length=len(data))
+
     def say(self, data: bytes) -> None:
         self._add("said", data=data)
 
@@ -192,6 +196,25 @@ def test_a_sync_keeps_only_what_came_before_its_call():
     log.write(file, 1, b"y")
     log.sync(file, began=called)
     assert {state["a"] for state in states_at_end(log)} == {b"x", b"x\0", b"xy"}
+
+
+def test_a_write_that_syncs_keeps_nothing_else_of_its_file():
+    log = Log()
+    file = log.create("a")
+    log.sync(ROOT)
+    log.write(file, 0, b"x")
+    log.synced_write(file, 1, b"y")
+    assert {state["a"] for state in states_at_end(log)} == {b"\0y", b"xy"}
+
+
+def test_nothing_comes_back_over_a_write_that_synced():
+    log = Log()
+    file = log.create("a")
+    log.sync(ROOT)
+    log.write(file, 0, b"torn")
+    log.truncate(file, 0)
+    log.synced_write(file, 0, b"new")
+    assert {state["a"] for state in states_at_end(log)} == {b"new"}
 
 
 def test_sectors_of_one_write_may_come_in_any_order():

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 
+import msgspec
 import pytest
 from msgspec import Raw
 
 from holdfast.model.codec import decode_body, dumps, encode_body, loads, plain
-from holdfast.model.entry import Custom, Meta, Unknown
+from holdfast.model.entry import BODIES, Custom, Meta, Unknown
 from holdfast.model.message import Message, Text, user
 
 
@@ -31,6 +32,16 @@ def test_lone_surrogates_in_keys_and_foreign_fields():
     body = decode_body("meta", rb'{"\ud800":{"\udfff":["\ud8ff"]}}')
     assert body == Meta(fields={"\ud800": {"\udfff": ["\ud8ff"]}})
     assert encode_body(body) == (rb'{"\ud800":{"\udfff":["\ud8ff"]}}', body)
+
+
+@pytest.mark.parametrize("odd", ["\ud800", {"\ud800": 1}, ["\ud800"], [{"\ud800": 1}]])
+@pytest.mark.parametrize("type_name", BODIES)
+def test_lone_surrogates_where_something_else_is_wanted(type_name, odd):
+    """Whatever stands in a line of ours, reading it comes to a body that is written as it was."""
+    for field in msgspec.structs.fields(BODIES[type_name]):
+        fields = {field.encode_name: odd}
+        body = decode_body(type_name, dumps(fields))
+        assert plain(body) == fields
 
 
 @pytest.mark.parametrize(

@@ -224,7 +224,7 @@ def _revive_as(wanted: Any, value: Any) -> Any:
         for choice in (wanted, *get_args(wanted)):
             if isinstance(choice, type) and issubclass(choice, Value):
                 return _revive(choice, value)
-    return msgspec.convert(value, wanted)
+    return convert(value, wanted)
 
 
 def _revive_part(fields: Any) -> Part:
@@ -241,15 +241,15 @@ def _revive_part(fields: Any) -> Part:
 
 
 def convert(value: Any, wanted: type[_T]) -> _T:
-    """Return JSON data as a struct.
+    """Return JSON data as a value of a type.
 
     Raises:
-        msgspec.ValidationError: it is not of that shape; or a name in it has half a surrogate pair.
+        msgspec.ValidationError: it is not of that shape.
     """
     try:
         return msgspec.convert(value, wanted)
-    except UnicodeEncodeError as error:
-        raise msgspec.ValidationError(f"no field has such a name: {error}") from error
+    except UnicodeEncodeError as error:  # half a surrogate pair where there is no place for it
+        raise msgspec.ValidationError(str(error)) from error
 
 
 def encode_body(body: Body) -> tuple[bytes, Body]:

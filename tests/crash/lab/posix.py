@@ -61,7 +61,7 @@ class Op(Struct, frozen=True):
     ``create``, ``make_folder``, ``link``: name and folder of ``file``. ``unlink``,
     ``remove_folder``: name and folder. ``rename``: from name and folder to the second ones.
     ``write``: data and offset. ``truncate``: to offset. ``sync``: of a file or folder, called when
-    the log had ``began`` lines. ``said``: data.
+    the log had ``began`` lines; with a ``length`` of these bytes only. ``said``: data.
     """
 
     number: int
@@ -72,6 +72,7 @@ class Op(Struct, frozen=True):
     second_folder: int = 0
     second_name: str = ""
     offset: int = 0
+    length: int = 0
     data: bytes = b""
     began: int = 0
     inode: int = 0
@@ -358,9 +359,20 @@ def _made_to_last(pending: dict[int, Op], sync: Op) -> frozenset[int]:
     covered = [
         number
         for number, effect in pending.items()
-        if number < sync.began and sync.file in effect.kept_by
+        if number < sync.began and sync.file in effect.kept_by and _reaches(sync, effect)
     ]
     return frozenset(_with_needs(needs(pending.values()), covered))
+
+
+def _reaches(sync: Op, effect: Op) -> bool:
+    """Tell whether a sync concerns a change of its file: what it does not name may stay pending.
+
+    A change of the size cannot: without it the bytes could not be read.
+    """
+    if not sync.length or effect.kind != "write":
+        return True
+    ends_before = effect.offset + len(effect.data) <= sync.offset
+    return not ends_before and effect.offset < sync.offset + sync.length
 
 
 def _make_last(folders: Folders, contents: dict[int, Content], op: Op) -> None:

@@ -24,7 +24,7 @@ from tests.crash.lab.witness import Witness, heard
 HOME = "a home/of its own/holdfast"
 """Where the recorded home is below the root: its ancestors are new, too."""
 
-_HEAD = struct.Struct("<8IqQ")
+_HEAD = struct.Struct("<8I2qQ")
 _KINDS = (
     "",
     "create",
@@ -102,7 +102,7 @@ def read(log: Path) -> list[Op]:
     place = 0
     while place < len(data):
         head = _HEAD.unpack_from(data, place)
-        kind, began, file, folder, second_folder, *sizes, offset, inode = head
+        kind, began, file, folder, second_folder, *sizes, offset, length, inode = head
         place += _HEAD.size
         texts = []
         for size in sizes:
@@ -119,6 +119,7 @@ def read(log: Path) -> list[Op]:
                 second_folder=second_folder,
                 second_name=os.fsdecode(texts[1]),
                 offset=offset,
+                length=length,
                 data=texts[2],
                 began=began,
                 inode=inode,

@@ -8,7 +8,8 @@
  * A call and its record are one step under a lock, so that the order of records is the order of
  * effects. Only syncs are not: they would keep other threads from writing meanwhile. A sync is
  * logged when it has returned, with the number of records that there were when it was called:
- * what came before that is durable, what came later may not be.
+ * what came before that is durable, what came later may not be. A write that syncs makes what it
+ * wrote durable and promises nothing of the rest of the file, so its sync has a length.
  *
  * A call that the model knows nothing of is logged as "strange"; the reader refuses such a log.
  */
@@ -37,7 +38,7 @@ enum operation {
 struct record {
     uint32_t operation, began, file, folder, second_folder;
     uint32_t name_bytes, second_name_bytes, data_bytes;
-    int64_t offset;
+    int64_t offset, length;
     uint64_t inode;
 };
 
@@ -342,6 +343,14 @@ FTRUNCATE(ftruncate64)
 
 /* Syncing: not under the lock, see above. */
 
+static void put_sync(uint32_t number, uint32_t began, off_t offset, ssize_t length)
+{
+    int entered = enter();
+    put((struct record){.operation = SYNC, .file = number, .began = began, .offset = offset,
+                        .length = length}, NULL, NULL, NULL);
+    leave(entered);
+}
+
 #define SYNCING(name) \
     int name(int descriptor) \
     { \
@@ -352,24 +361,21 @@ FTRUNCATE(ftruncate64)
         uint32_t began = record_count; \
         leave(entered); \
         int done = real_##name(descriptor); \
-        if (number && done == 0) { \
-            entered = enter(); \
-            put((struct record){.operation = SYNC, .file = number, .began = began}, NULL, NULL, \
-                NULL); \
-            leave(entered); \
-        } \
+        if (number && done == 0) \
+            put_sync(number, began, 0, 0); \
         return done; \
     }
 SYNCING(fsync)
 SYNCING(fdatasync)
 
-/* A write with flags that sync is a write, then a sync of what was written whose failure is the
- * whole call's; that is what the kernel makes of it, and two records. */
+/* What the kernel makes of a write with flags that sync: a write, then a sync of what was written,
+ * whose failure is the whole call's. */
 
 #define PWRITEV2(name) \
     ssize_t name(int descriptor, const struct iovec *parts, int count, off_t offset, int flags) \
     { \
         REAL(name, ssize_t, int, const struct iovec *, int, off_t, int); \
+        REAL(fdatasync, int, int); \
         struct stat status; \
         int entered = enter(), syncing = flags & (RWF_DSYNC | RWF_SYNC); \
         uint32_t number = entered ? number_of_open(descriptor, &status) : 0; \
@@ -380,8 +386,15 @@ SYNCING(fdatasync)
         ssize_t written = real_##name(descriptor, parts, count, offset, flags & ~syncing); \
         if (number) \
             put_writes(number, offset, parts, count, written); \
+        uint32_t began = record_count; \
         leave(entered); \
-        return syncing && written > 0 && fdatasync(descriptor) != 0 ? -1 : written; \
+        if (syncing && written > 0) { \
+            if (real_fdatasync(descriptor) != 0) \
+                return -1; \
+            if (number) \
+                put_sync(number, began, offset, written); \
+        } \
+        return written; \
     }
 PWRITEV2(pwritev2)
 PWRITEV2(pwritev64v2)
