@@ -15,8 +15,9 @@ from msgspec import Struct
 
 from holdfast.errors import DamagedJournal
 from holdfast.journal.format import parse
-from holdfast.journal.reader import Journal, Segment
+from holdfast.journal.reader import Journal
 from holdfast.journal.repair import examine
+from holdfast.journal.segment import Segment
 from holdfast.model.entry import Entry
 from holdfast.store.blobs import Blobs
 from holdfast.store.candidates import Candidates

@@ -17,7 +17,8 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.errors import DamagedJournal
-from holdfast.journal.reader import JOURNAL_NAME, Journal
+from holdfast.journal.names import JOURNAL_NAME
+from holdfast.journal.reader import Journal
 from holdfast.journal.repair import examine
 from holdfast.model.codec import dumps, loads
 from holdfast.model.entry import Entry
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from holdfast.journal.files import Files
-    from holdfast.journal.reader import Segment
+    from holdfast.journal.segment import Segment
     from holdfast.model.state import State
 
 NEVER = b""  # a fingerprint that no file has

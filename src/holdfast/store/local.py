@@ -23,8 +23,9 @@ from holdfast.errors import (
 )
 from holdfast.journal.appender import Place
 from holdfast.journal.lock import Lock, probe
+from holdfast.journal.names import segment_name
 from holdfast.journal.numbering import Cursor
-from holdfast.journal.reader import Journal, segment_name
+from holdfast.journal.reader import Journal
 from holdfast.journal.repair import examine, lowest_unused_seq, set_aside
 from holdfast.model.codec import encode_body
 from holdfast.model.entry import FORMAT, Entry, ForkedFrom, Header, Meta, Unknown

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from holdfast.journal.damage import Damage, Record
 from holdfast.journal.live import read_live
-from holdfast.journal.reader import Damage
 from holdfast.model.entry import Entry
 from holdfast.model.message import Message
 from holdfast.model.state import State
@@ -17,7 +17,7 @@ from holdfast.store.streams import unfinished
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.journal.reader import Journal, Record
+    from holdfast.journal.reader import Journal
 
 
 class Opened(Struct):

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.journal.appender import Place
+from holdfast.journal.damage import Damage, Record
 from holdfast.journal.format import chain_after, parse, seal, timestamp
-from holdfast.journal.reader import JOURNAL_NAME, Damage, segment_name
+from holdfast.journal.names import JOURNAL_NAME, segment_name
 from holdfast.model.codec import encode_body, type_of
 from holdfast.model.entry import TREE, Body, Entry, Gap, Header, Label
 from holdfast.model.ids import new_name
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast.journal.files import Files
-    from holdfast.journal.reader import Journal, Record
+    from holdfast.journal.reader import Journal
     from holdfast.model.state import State
 
 _LOG = logging.getLogger("holdfast")

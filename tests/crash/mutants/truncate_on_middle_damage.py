@@ -8,7 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.journal import repair
-from holdfast.journal.reader import Damage, Journal
+from holdfast.journal.damage import Damage
+from holdfast.journal.reader import Journal
 from holdfast.journal.repair import Tail
 from holdfast.store import local
 
