@@ -24,7 +24,7 @@ from holdfast.store.candidates import Candidates
 from holdfast.store.conditions import Conditions
 from holdfast.store.documents import Reader, document
 from holdfast.store.growth import facts_of
-from holdfast.store.opening import read_state
+from holdfast.store.resuming import read_state
 from holdfast.store.search import Hit
 from holdfast.store.wanted import BEGINNING, INSIDE, Wanted
 

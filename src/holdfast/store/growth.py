@@ -25,7 +25,7 @@ from holdfast.model.entry import Entry
 from holdfast.store.blobs import Blobs
 from holdfast.store.conditions import Facts, agent_of
 from holdfast.store.documents import COUNTS, Memory, Reader, Tally
-from holdfast.store.opening import read_state
+from holdfast.store.resuming import read_state
 from holdfast.store.schema import DOCUMENT_BITS
 from holdfast.store.texts import MOST_CHARACTERS, folded, spaced
 

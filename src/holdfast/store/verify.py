@@ -17,7 +17,7 @@ from holdfast.journal.soundness import sound
 from holdfast.model.entry import Entry, Gap, Header
 from holdfast.store.blobs import BLOBS_NAME, Blobs, references
 from holdfast.store.contract import Problem, Report
-from holdfast.store.opening import interrupted_streams
+from holdfast.store.resuming import interrupted_streams
 
 if TYPE_CHECKING:
     import os
