@@ -43,7 +43,7 @@ CLASSES = [holdfast.LocalStore, holdfast.Session, holdfast.Stream, holdfast.Tick
 
 @pytest.mark.parametrize("owner", CLASSES)
 def test_every_public_method_and_property_is_documented_and_annotated(owner):
-    for name, member in vars(owner).items():
+    for name, member in inspect.getmembers(owner):
         if name.startswith("_") or not (callable(member) or isinstance(member, property)):
             continue
         assert (member.__doc__ or "").strip(), name

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
         TimedOut,
         WriteFailed,
     )
+    from holdfast.journal.damage import Damage
     from holdfast.journal.files import Files
-    from holdfast.journal.reader import Damage
     from holdfast.journal.repair import SetAside
     from holdfast.journal.ticket import Ticket
     from holdfast.model.entry import (
@@ -168,7 +168,7 @@ _NAMES = {
         "SessionExists SessionLocked SessionNotFound StorageError TimedOut WriteFailed"
     ),
     "journal.files": "Files",
-    "journal.reader": "Damage",
+    "journal.damage": "Damage",
     "journal.repair": "SetAside",
     "journal.ticket": "Ticket",
     "model.entry": (

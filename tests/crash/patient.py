@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 
 import holdfast
-from holdfast.journal.reader import Journal, Record
+from holdfast.journal.damage import Record
+from holdfast.journal.reader import Journal
 from holdfast.model.entry import Entry
 from holdfast.model.state import State
 from holdfast.store.contract import Recovery

@@ -10,7 +10,8 @@ import pytest
 
 from holdfast.errors import DiskFull, WriteFailed
 from holdfast.journal.files import Files
-from holdfast.journal.reader import Journal, segment_name
+from holdfast.journal.names import segment_name
+from holdfast.journal.reader import Journal
 from holdfast.model.entry import Header
 from tests.journal.writing import Desk
 

@@ -15,9 +15,11 @@ from zlib import crc32
 
 import pytest
 
+from holdfast.journal.damage import Damage
 from holdfast.journal.files import Files
 from holdfast.journal.format import seal
-from holdfast.journal.reader import Damage, Journal, segment_name
+from holdfast.journal.names import segment_name
+from holdfast.journal.reader import Journal
 from holdfast.journal.repair import examine
 from holdfast.model.codec import encode_body
 from holdfast.model.entry import BODIES, Custom, Entry, Meta, Unknown

@@ -13,7 +13,8 @@ import pytest
 
 from holdfast.journal import live as live_module
 from holdfast.journal.files import Files
-from holdfast.journal.live import LIVE_NAME, NOTHING_LIVE, LiveFile, LiveView, read_live
+from holdfast.journal.live import NOTHING_LIVE, LiveFile, LiveView, read_live
+from holdfast.journal.names import LIVE_NAME
 from holdfast.model.event import Event
 from tests.fakes import FakeFiles
 

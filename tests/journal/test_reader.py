@@ -10,8 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import DamagedJournal
+from holdfast.journal.damage import Damage
 from holdfast.journal.files import Files
-from holdfast.journal.reader import Damage, Journal, segment_name
+from holdfast.journal.names import segment_name
+from holdfast.journal.reader import Journal
 from holdfast.model.entry import Entry, Header
 from holdfast.model.message import Message, user
 from tests.journal.lines import HEADER, SESSION, Chain, texts, write
@@ -53,7 +55,7 @@ def test_every_way_of_reading_gives_the_same(
     tmp_path, monkeypatch, sizes, gaps, block, long_at, blank_at, end
 ):
     """Blocks are small here, so that lines cross them, fill them and span several."""
-    monkeypatch.setattr("holdfast.journal.reader._BLOCK_BYTES", block)
+    monkeypatch.setattr("holdfast.journal.segment._BLOCK_BYTES", block)
     chain = Chain()
     lines = [chain.line(HEADER)]
     for number, size in enumerate(sizes):
@@ -241,7 +243,7 @@ def test_a_first_line_that_is_no_header(tmp_path):
 @pytest.mark.parametrize("size", [3000, 5000, 70_000])
 def test_a_header_of_any_length(tmp_path, size, monkeypatch):
     """A long key makes a long header; the line behind it is checked all the same."""
-    monkeypatch.setattr("holdfast.journal.reader._BLOCK_BYTES", 1000)
+    monkeypatch.setattr("holdfast.journal.segment._BLOCK_BYTES", 1000)
     chain = Chain(b"12345678", 1)
     old = chain.lines([user("a" * 300), user("b" * 300), user("c" * 300)])
     header = Header(format=1, session=SESSION, uid="u", key="k" * size, chain="12345678")
@@ -257,7 +259,7 @@ def test_a_header_of_any_length(tmp_path, size, monkeypatch):
 
 
 def test_a_long_line_that_only_ends_like_a_header(tmp_path, monkeypatch):
-    monkeypatch.setattr("holdfast.journal.reader._BLOCK_BYTES", 1000)
+    monkeypatch.setattr("holdfast.journal.segment._BLOCK_BYTES", 1000)
     lines = Chain().lines([HEADER, user("x" * 5000), user("y" * 900), user("z" * 900)])
     write(tmp_path, lines)
     with open_journal(tmp_path) as journal:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.journal.reader import Damage, segment_name
+from holdfast.journal.damage import Damage
+from holdfast.journal.names import segment_name
 from holdfast.model.entry import Entry, Header
 from holdfast.model.message import Message, user
 from tests.journal.lines import HEADER, SESSION, Chain, continuation_header, write

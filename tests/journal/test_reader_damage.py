@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from holdfast.journal import format as journal_format
-from holdfast.journal import reader
+from holdfast.journal import segment
+from holdfast.journal.damage import Damage, in_order
 from holdfast.journal.format import seal
-from holdfast.journal.reader import Damage, in_order
+from holdfast.journal.reader import Journal
 from holdfast.model.entry import Custom, Entry, Meta
 from holdfast.model.message import Message, ToolCall, assistant, user
 from tests.journal.lines import AT, HEADER, Chain, texts, write
@@ -141,7 +142,7 @@ def test_salvage_gives_up_on_a_line_made_to_be_slow(tmp_path):
 
 
 def test_blank_lines_stand_for_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(reader, "_BLOCK_BYTES", 150)
+    monkeypatch.setattr(segment, "_BLOCK_BYTES", 150)
     lines = texts(6)
     spaced = [piece for line in lines for piece in (line, b"", b"")]
     write(tmp_path, [b"", *spaced])
@@ -155,8 +156,8 @@ def test_blank_lines_stand_for_nothing(tmp_path, monkeypatch):
 class TestTooLong:
     @pytest.fixture(autouse=True)
     def limits(self, monkeypatch, block):
-        monkeypatch.setattr(reader, "LONGEST_LINE_BYTES", 2000)
-        monkeypatch.setattr(reader, "_BLOCK_BYTES", block)
+        monkeypatch.setattr(segment, "LONGEST_LINE_BYTES", 2000)
+        monkeypatch.setattr(segment, "_BLOCK_BYTES", block)
 
     @pytest.mark.parametrize("size", [1990, 5000, 100_000])
     def test_a_long_line_is_reported_and_what_follows_is_read(self, tmp_path, size):
@@ -204,7 +205,7 @@ class TestTooLong:
 
 
 def test_a_very_long_line_is_never_in_memory_whole(tmp_path, files, monkeypatch):
-    monkeypatch.setattr(reader, "LONGEST_LINE_BYTES", 1 << 20)
+    monkeypatch.setattr(segment, "LONGEST_LINE_BYTES", 1 << 20)
     lines = texts(2)
     path = write(tmp_path, lines[:2])
     with path.open("ab") as file:
@@ -219,7 +220,7 @@ def test_a_very_long_line_is_never_in_memory_whole(tmp_path, files, monkeypatch)
         return original(self, descriptor, size, offset)
 
     monkeypatch.setattr(type(files), "read_at", noting)
-    with reader.Journal(files, tmp_path) as journal:
+    with Journal(files, tmp_path) as journal:
         assert seqs(forward(journal)) == seqs(backward(journal)) == [0, 1, 2]
         assert [r.kind for r in journal.records() if isinstance(r, Damage)] == ["too long"]
     assert max(asked) <= 4 << 20
@@ -229,7 +230,7 @@ class TestNumbers:
     """A line whose number cannot be right gives way to those that are verified."""
 
     def altered(self, tmp_path, monkeypatch, at: int, number: int, block: int):
-        monkeypatch.setattr(reader, "_BLOCK_BYTES", block)
+        monkeypatch.setattr(segment, "_BLOCK_BYTES", block)
         lines = texts(40, 50)
         lines[at] = lines[at].replace(b'{"seq":%d,' % at, b'{"seq":%d,' % number)
         write(tmp_path, lines)
@@ -286,7 +287,7 @@ class TestNumbers:
 
 def test_a_journal_without_any_sums_is_still_read(tmp_path, monkeypatch):
     """Every line written anew by another program: nothing verifies, everything is there."""
-    monkeypatch.setattr(reader, "_BLOCK_BYTES", 500)
+    monkeypatch.setattr(segment, "_BLOCK_BYTES", 500)
     lines = [b'{"seq":%d,"type":"message","role":"user","content":[]}' % n for n in range(1, 120)]
     write(tmp_path, lines)
     with open_journal(tmp_path) as journal:

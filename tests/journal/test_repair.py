@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.journal.damage import Damage
 from holdfast.journal.files import Files
-from holdfast.journal.reader import Damage, Journal, segment_name
+from holdfast.journal.names import segment_name
+from holdfast.journal.reader import Journal
 from holdfast.journal.repair import (
     DAMAGED_NAME,
     SetAside,
@@ -196,7 +198,7 @@ def test_a_whole_batch_stays(tmp_path):
 
 
 def test_a_batch_larger_than_a_block(tmp_path, monkeypatch):
-    monkeypatch.setattr("holdfast.journal.reader._BLOCK_BYTES", 500)
+    monkeypatch.setattr("holdfast.journal.segment._BLOCK_BYTES", 500)
     chain = Chain()
     header = chain.lines([HEADER, user("1")])
     batch = chain.batch([user("x" * 200) for _ in range(20)])

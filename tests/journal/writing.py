@@ -8,8 +8,9 @@ from typing import Any
 from holdfast.journal.appender import Place
 from holdfast.journal.files import Files
 from holdfast.journal.lock import Lock
+from holdfast.journal.names import JOURNAL_NAME
 from holdfast.journal.numbering import Cursor
-from holdfast.journal.reader import JOURNAL_NAME, Journal
+from holdfast.journal.reader import Journal
 from holdfast.journal.repair import examine, set_aside
 from holdfast.journal.ticket import Draft, Ticket
 from holdfast.journal.writer import Writer

@@ -28,7 +28,7 @@ def tiny_marks_and_blocks() -> Iterator[None]:
     """Let marks and reader blocks be tiny: rewinds and reopenings cross them all the time."""
     with (
         patch("holdfast.journal.writer.MARK_EVERY_BYTES", 1500),
-        patch("holdfast.journal.reader._BLOCK_BYTES", 700),
+        patch("holdfast.journal.segment._BLOCK_BYTES", 700),
         patch("holdfast.store.streams._WRITE_WITHIN_SECONDS", 0),
     ):
         yield

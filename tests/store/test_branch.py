@@ -6,8 +6,9 @@ import pytest
 
 import holdfast
 from holdfast import Turn, user
+from holdfast.journal.damage import Damage
 from holdfast.journal.files import Files
-from holdfast.journal.reader import Damage, Journal
+from holdfast.journal.reader import Journal
 from holdfast.store.branch import walk
 
 
@@ -105,7 +106,7 @@ def test_damage_that_is_met_late_is_noted_by_the_next_append(store):
 
 
 def test_a_rewind_across_many_blocks(store, monkeypatch):
-    monkeypatch.setattr("holdfast.journal.reader._BLOCK_BYTES", 2000)
+    monkeypatch.setattr("holdfast.journal.segment._BLOCK_BYTES", 2000)
     session = store.create()
     early = session.append(user("early"))
     for number in range(100):

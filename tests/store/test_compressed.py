@@ -15,7 +15,8 @@ import pytest
 import holdfast
 from holdfast.journal.files import Files
 from holdfast.journal.packed import MAGIC, Packed
-from holdfast.journal.reader import Journal, Segment
+from holdfast.journal.reader import Journal
+from holdfast.journal.segment import Segment
 from holdfast.store.leftovers import leftovers
 from tests.crash.lab.packages import provided
 from tests.disk import FakeUnsyncedFiles, snapshot

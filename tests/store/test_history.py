@@ -277,7 +277,7 @@ def test_a_list_that_was_handed_out_does_not_change(session):
 
 
 def test_the_context_after_a_checkpoint_reads_only_the_end(fragile, files, monkeypatch):
-    monkeypatch.setattr("holdfast.journal.reader._BLOCK_BYTES", 4096)
+    monkeypatch.setattr("holdfast.journal.segment._BLOCK_BYTES", 4096)
     session = fragile.create()
     for number in range(300):
         session.append(user(f"{number} " + "x" * 500))

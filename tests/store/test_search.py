@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import holdfast
-from holdfast.journal.reader import JOURNAL_NAME
+from holdfast.journal.names import JOURNAL_NAME
 
 
 def put(store: holdfast.LocalStore, *messages: holdfast.Message) -> str:

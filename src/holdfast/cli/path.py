@@ -8,7 +8,7 @@ import click
 
 import holdfast
 from holdfast.cli.naming import complete_session, place_of
-from holdfast.journal.reader import JOURNAL_NAME
+from holdfast.journal.names import JOURNAL_NAME
 from holdfast.model.codec import dumps
 
 

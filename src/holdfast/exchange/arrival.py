@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast.exchange.archive import Manifest
-    from holdfast.journal.reader import Segment
+    from holdfast.journal.segment import Segment
     from holdfast.store.contract import Problem, Report
 
 _CHUNK_BYTES = 1024 * 1024

@@ -16,7 +16,9 @@ up to the durable offset in ``lock``; what lies beyond it syncs first.
     files     every file-system call there is, and the seam where tests inject faults
     format    how a line is made, sealed and read back
     lock      one writer
-    reader    lines forward, backward, by number; what is damaged
+    segment   one file: lines forward, backward, by number
+    damage    what of it cannot be read
+    reader    several files as one
     repair    the end of a file after a crash
     appender  bytes to the end of a file, durable on return; full disk; failed sync
     writer    rounds: number, seal, append, acknowledge

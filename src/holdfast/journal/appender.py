@@ -26,8 +26,8 @@ from msgspec import Struct
 from holdfast.errors import DiskFull, HoldfastError, WriteFailed
 from holdfast.journal.files import NO_ROOM, PASSING
 from holdfast.journal.format import seal, timestamp
+from holdfast.journal.names import JOURNAL_NAME, segment_name
 from holdfast.journal.numbering import Cursor
-from holdfast.journal.reader import JOURNAL_NAME, segment_name
 from holdfast.model.codec import encode_body
 from holdfast.model.entry import FORMAT, Continues, Header
 

@@ -17,9 +17,8 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
-from holdfast.journal import names
 from holdfast.journal.format import stored_sum
-from holdfast.journal.reader import JOURNAL_NAME
+from holdfast.journal.names import JOURNAL_NAME, LIVE_NAME
 from holdfast.model.codec import convert, dumps, loads
 from holdfast.model.event import Event
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
     from holdfast.journal.files import Files
 
-LIVE_NAME = names.LIVE_NAME
 LARGEST_LIVE_BYTES = 4 * 1024 * 1024
 _GENERATION_BYTES = 64
 

@@ -16,9 +16,11 @@ from zlib import crc32
 
 from msgspec import Struct
 
+from holdfast.journal.damage import Damage, Record
 from holdfast.journal.format import chain_after
 from holdfast.journal.lock import durable_size
-from holdfast.journal.reader import Damage, Journal, Record, Segment
+from holdfast.journal.reader import Journal
+from holdfast.journal.segment import Segment
 from holdfast.model.entry import Entry
 
 if TYPE_CHECKING:

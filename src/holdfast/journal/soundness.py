@@ -16,7 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.journal.format import CHAIN_SETTERS, chain_after, parse
-from holdfast.journal.reader import Segment, segment_name
+from holdfast.journal.names import segment_name
+from holdfast.journal.segment import Segment
 from holdfast.model.entry import Entry, Header
 
 if TYPE_CHECKING:

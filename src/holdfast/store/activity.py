@@ -15,7 +15,7 @@ from holdfast.store.candidates import Candidates
 from holdfast.store.conditions import Conditions
 from holdfast.store.documents import COUNTS, Activity, Tally
 from holdfast.store.growth import facts_of
-from holdfast.store.opening import read_state
+from holdfast.store.resuming import read_state
 
 if TYPE_CHECKING:
     import sqlite3

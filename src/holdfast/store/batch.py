@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import SessionExists, SessionLocked, StorageError
 from holdfast.journal.lock import LOCK_NAME, Lock
-from holdfast.journal.reader import JOURNAL_NAME
+from holdfast.journal.names import JOURNAL_NAME
 from holdfast.model.ids import SESSION_ID, new_uid
 from holdfast.store.home import Home, discard_folder, is_real_folder
 from holdfast.store.local import LocalStore

@@ -16,7 +16,8 @@ from holdfast.model.message import Message
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.journal.reader import Damage, Journal
+    from holdfast.journal.damage import Damage
+    from holdfast.journal.reader import Journal
 
 
 # Without its checkpoint a branch would get the whole history back into its context.

@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.errors import DamagedJournal, HoldfastError, UsageError
 from holdfast.journal.lock import LOCK_NAME, probe
-from holdfast.journal.reader import JOURNAL_NAME
+from holdfast.journal.names import JOURNAL_NAME
 from holdfast.store.advice import Finding, finding
 from holdfast.store.contract import Report
 from holdfast.store.surroundings import Remedies, Surroundings

@@ -14,7 +14,7 @@ from holdfast.errors import UsageError
 from holdfast.model.state import Totals
 
 if TYPE_CHECKING:  # a list of sessions needs none of it
-    from holdfast.journal.reader import Damage
+    from holdfast.journal.damage import Damage
     from holdfast.journal.repair import SetAside
     from holdfast.model.message import Message
 

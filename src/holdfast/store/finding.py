@@ -15,15 +15,16 @@ from msgspec import Struct
 
 from holdfast.errors import DamagedJournal
 from holdfast.journal.format import parse
-from holdfast.journal.reader import Journal, Segment
+from holdfast.journal.reader import Journal
 from holdfast.journal.repair import examine
+from holdfast.journal.segment import Segment
 from holdfast.model.entry import Entry
 from holdfast.store.blobs import Blobs
 from holdfast.store.candidates import Candidates
 from holdfast.store.conditions import Conditions
 from holdfast.store.documents import Reader, document
 from holdfast.store.growth import facts_of
-from holdfast.store.opening import read_state
+from holdfast.store.resuming import read_state
 from holdfast.store.search import Hit
 from holdfast.store.wanted import BEGINNING, INSIDE, Wanted
 

@@ -17,7 +17,8 @@ import msgspec
 
 from holdfast.journal.live import NOTHING_LIVE, read_live
 from holdfast.journal.lock import durable_size
-from holdfast.journal.reader import Journal, segment_name
+from holdfast.journal.names import segment_name
+from holdfast.journal.reader import Journal
 from holdfast.journal.repair import examine, without_torn_end
 from holdfast.model.entry import Entry
 from holdfast.model.message import Message

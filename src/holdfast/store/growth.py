@@ -17,14 +17,15 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.errors import DamagedJournal
-from holdfast.journal.reader import JOURNAL_NAME, Journal
+from holdfast.journal.names import JOURNAL_NAME
+from holdfast.journal.reader import Journal
 from holdfast.journal.repair import examine
 from holdfast.model.codec import dumps, loads
 from holdfast.model.entry import Entry
 from holdfast.store.blobs import Blobs
 from holdfast.store.conditions import Facts, agent_of
 from holdfast.store.documents import COUNTS, Memory, Reader, Tally
-from holdfast.store.opening import read_state
+from holdfast.store.resuming import read_state
 from holdfast.store.schema import DOCUMENT_BITS
 from holdfast.store.texts import MOST_CHARACTERS, folded, spaced
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from holdfast.journal.files import Files
-    from holdfast.journal.reader import Segment
+    from holdfast.journal.segment import Segment
     from holdfast.model.state import State
 
 NEVER = b""  # a fingerprint that no file has

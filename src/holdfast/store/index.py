@@ -199,7 +199,7 @@ class Index:
         if self._home.files.status_of(f"{folder}/{LIVE_NAME}").st_size == 0:
             return False
         from holdfast.journal.reader import Journal  # noqa: PLC0415  see _read
-        from holdfast.store.opening import interrupted_streams  # noqa: PLC0415  as above
+        from holdfast.store.resuming import interrupted_streams  # noqa: PLC0415  as above
 
         with Journal(self._home.files, folder) as journal:
             return bool(interrupted_streams(journal))
@@ -242,7 +242,7 @@ class Index:
         # have changed.
         from holdfast.journal.reader import Journal  # noqa: PLC0415  as told
         from holdfast.journal.repair import examine  # noqa: PLC0415  as told
-        from holdfast.store.opening import read_state  # noqa: PLC0415  as told
+        from holdfast.store.resuming import read_state  # noqa: PLC0415  as told
 
         try:
             with Journal(files, folder) as journal:

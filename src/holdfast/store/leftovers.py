@@ -19,9 +19,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.journal.damage import Damage
 from holdfast.journal.lock import LOCK_NAME, Lock
 from holdfast.journal.packed import MAGIC, Packed
-from holdfast.journal.reader import Damage, Journal
+from holdfast.journal.reader import Journal
 from holdfast.journal.repair import examine
 from holdfast.store.blobs import BLOBS_NAME
 from holdfast.store.contract import Leftovers

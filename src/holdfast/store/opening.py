@@ -1,76 +1,182 @@
-"""From a journal to the state it has reached, reading only as much of its end as is needed."""
+"""A session's folder becomes an open session: a view of it, or its one writer.
+
+To read, nothing in the folder is changed. To write, the lock is taken first; then what a crash tore
+is set aside and what it left behind is removed, and whatever the last writer had not synced is
+durable before anything is appended to it.
+
+Which folder it is, and who is told of the session, is left to ``local``.
+"""
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
-
-from holdfast.journal.live import read_live
-from holdfast.journal.reader import Damage
-from holdfast.model.entry import Entry
-from holdfast.model.message import Message
-from holdfast.model.state import State
-from holdfast.store.fold import fold, state_in
-from holdfast.store.streams import unfinished
+from holdfast.errors import DamagedJournal
+from holdfast.journal.appender import Place
+from holdfast.journal.lock import Lock, probe
+from holdfast.journal.names import segment_name
+from holdfast.journal.numbering import Cursor
+from holdfast.journal.reader import Journal
+from holdfast.journal.repair import examine, lowest_unused_seq, set_aside
+from holdfast.model.entry import FORMAT, Entry, Header, Unknown
+from holdfast.store.contract import Recovery
+from holdfast.store.packing import unpack_all
+from holdfast.store.recorder import Recorder
+from holdfast.store.resuming import interrupted_streams, read_state
+from holdfast.store.session import Session
+from holdfast.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
-    from holdfast.journal.reader import Journal, Record
+    from holdfast.journal.files import Files
+    from holdfast.journal.repair import Tail
+    from holdfast.store.home import Home
 
-
-class Opened(Struct):
-    """What reading the end of a journal came to."""
-
-    state: State
-    damage: list[Damage] = field(default_factory=list)
-    edited: int = 0
-    unverified: int = 0
-    since_mark_bytes: int = 0
+_TEMPORARY = re.compile(r"\.(?:journal(?:\.\d+)?|live)\.jsonl\.[a-z2-9]{8}")
 
 
-def read_state(journal: Journal) -> Opened:
-    """Fold the journal from its last mark on; the whole of it if there is none."""
-    entries: list[Entry] = []
-    damage: list[Damage] = []
-    for record in _backward_to_mark(journal):
-        if isinstance(record, Entry):
-            entries.append(record)
-        else:
-            damage.append(record)
-    entries.reverse()
-    damage.reverse()
-    statuses = [entry.status for entry in entries]
-    return Opened(
-        state=fold(entries),
-        damage=damage,
-        edited=statuses.count("edited"),
-        unverified=statuses.count("unverified"),
-        since_mark_bytes=sum(len(entry.line) for entry in entries),
+def open_to_read(home: Home, folder: Path, key: str | None) -> Session:
+    """Return the session as it is at this moment; ``key`` is the one it must have been made with.
+
+    Raises:
+        DamagedJournal: nothing in it can be read, or it is the session of another key.
+    """
+    journal = Journal(home.files, folder)
+    try:
+        return _view(home, journal, key)
+    except BaseException:
+        journal.close()
+        raise
+
+
+def _view(home: Home, journal: Journal, key: str | None) -> Session:
+    folder = journal.folder
+    journal.check_readable()
+    header = _header(journal, key)
+    journal.last.end = examine(journal).end
+    for segment in journal.segments:
+        with suppress(OSError):  # what we show, no power cut takes back; but show it
+            home.files.sync(segment.descriptor)
+    resumed = read_state(journal)
+    if header.format > FORMAT:  # also if a mark hides the header from the fold
+        resumed.state.unsupported = f"format {header.format}"
+    held = probe(home.files, folder) is not None
+    recovery = Recovery(
+        damage=resumed.damage,
+        interrupted=[] if held else interrupted_streams(journal),
+        edited=resumed.edited,
+        unverified=resumed.unverified,
+        files=len(journal.segments),
+    )
+    return Session(home, folder.name, journal=journal, state=resumed.state, recovery=recovery)
+
+
+def open_to_write(home: Home, folder: Path, key: str | None) -> Session:
+    """Return the session locked and repaired; one of a newer format as ``open_to_read`` does.
+
+    Raises:
+        SessionLocked: somebody else is writing to it; says who.
+        DamagedJournal: as above.
+    """
+    files = home.files
+    home.check_local(folder)
+    with Journal(files, folder) as journal:  # before a lock file is made for nothing
+        journal.check_readable()
+    lock = Lock.acquire(files, folder, __version__)
+    try:
+        return _open_locked(home, folder, lock, key)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _open_locked(home: Home, folder: Path, lock: Lock, key: str | None) -> Session:
+    files = home.files
+    with Journal(files, folder) as journal:
+        if unpack_all(journal):
+            return _open_locked(home, folder, lock, key)
+        journal.check_readable()
+        header = _header(journal, key)
+        tail = examine(journal)
+        journal.last.end = tail.end
+        resumed = read_state(journal)
+        if header.format > FORMAT or resumed.state.unsupported is not None:
+            lock.release()
+            return open_to_read(home, folder, key)
+        aside = [set_aside(files, folder, journal.last, tail)] if tail.torn_bytes else []
+        next_seq = max(tail.next_seq, lowest_unused_seq(files, folder))
+        recovery = Recovery(
+            set_aside=aside,
+            damage=resumed.damage,
+            interrupted=interrupted_streams(journal),
+            edited=resumed.edited,
+            unverified=resumed.unverified,
+            newline_added=tail.newline_missing,
+            files=len(journal.segments),
+        )
+        place = _place(files, journal, lock, tail)
+    cursor = Cursor(
+        tail.last_seq, next_seq, tail.chain, resumed.state.head, resumed.since_mark_bytes
+    )
+    recorder = Recorder(
+        home,
+        header,
+        resumed.state,
+        place=place,
+        cursor=cursor,
+        damage=resumed.damage,
+    )
+    recorder.recover(recovery.interrupted)
+    return Session(home, folder.name, recorder=recorder, recovery=recovery)
+
+
+def _place(files: Files, journal: Journal, lock: Lock, tail: Tail) -> Place:
+    """Open the journal's last file for appending, and remove what crashes left beside it."""
+    folder, last = journal.folder, journal.last
+    for name in files.names(folder):
+        if _TEMPORARY.fullmatch(name):  # never got its name
+            files.unlink(folder / name)
+    for number in range(2, journal.segments[0].number + 1):
+        files.unlink(folder / segment_name(number))  # merged by a compaction
+    descriptor = files.open_append(last.path)
+    try:
+        # What the last writer had written, made or renamed and not synced is relied on from now.
+        files.sync(descriptor)
+        for made in (folder, folder.parent, folder.parent.parent):
+            files.sync_folder(made)
+    except OSError:
+        files.close(descriptor)
+        raise
+    lock.note_durable(last.inode, tail.end)
+    return Place(
+        folder,
+        lock,
+        last.path,
+        descriptor,
+        last.inode,
+        last.number,
+        tail.end,
+        tail.newline_missing,
     )
 
 
-def _backward_to_mark(journal: Journal) -> Iterator[Record]:
-    for block in journal.blocks_backward():
-        for record in reversed(block.records):
-            yield record
-            if isinstance(record, Entry) and state_in(record) is not None:
-                return
+def _header(journal: Journal, key: str | None) -> Header:
+    """Return the journal's header, or what it must have said if it cannot be read."""
+    header = journal.header.body if journal.header is not None else None
+    if not isinstance(header, Header):
+        return Header(_declared_format(journal), journal.folder.name, "", key)
+    if key is not None and header.key != key:
+        raise DamagedJournal(journal.segments[0].path, 0, f"the session of key {header.key!r}")
+    return header
 
 
-def interrupted_streams(journal: Journal) -> list[Message]:
-    """Return the messages that unfinished streams in the live file amount to.
-
-    A stream is finished if any entry after its beginning carries its name: a crash between that
-    entry and the emptying of the live file must not bring the text back a second time.
-    """
-    events = read_live(journal.files, journal.folder).events
-    if not events:
-        return []
-    finished = {
-        record.body.stream
-        for record in journal.records(min(event.after for event in events))
-        if isinstance(record, Entry) and isinstance(record.body, Message) and record.body.stream
-    }
-    return unfinished(events, finished)
+def _declared_format(journal: Journal) -> int:
+    """Return the format that a header of an unknown shape declares."""
+    first = next(journal.records(), None)
+    body = first.body if isinstance(first, Entry) else None
+    fields = body.fields if isinstance(body, Unknown) else None
+    declared = fields.get("format") if fields else None
+    return declared if isinstance(declared, int) and declared > FORMAT else FORMAT

@@ -19,11 +19,12 @@ from weakref import WeakSet
 
 from holdfast.errors import DiskFull, HoldfastError, SessionExists, SessionLocked, UsageError
 from holdfast.journal.appender import Place
-from holdfast.journal.live import LIVE_NAME, LiveFile
+from holdfast.journal.live import LiveFile
 from holdfast.journal.lock import Lock
+from holdfast.journal.names import JOURNAL_NAME, LIVE_NAME
 from holdfast.journal.numbering import Cursor
 from holdfast.journal.pump import Pump
-from holdfast.journal.reader import JOURNAL_NAME, Journal
+from holdfast.journal.reader import Journal
 from holdfast.journal.ticket import Draft, Ticket
 from holdfast.journal.writer import Writer
 from holdfast.model import entry as bodies
@@ -43,7 +44,7 @@ from holdfast.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from holdfast.journal.reader import Damage
+    from holdfast.journal.damage import Damage
     from holdfast.model.entry import Position
     from holdfast.model.event import Event
     from holdfast.model.state import State

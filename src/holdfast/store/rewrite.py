@@ -1,8 +1,10 @@
-"""Copies of a journal with lines left out: compaction and fork.
+"""Copies of a journal with lines left out, and one of them in the journal's place: compaction.
 
 Kept lines are copied byte for byte, checksums included. Where lines are left out a gap line takes
 their place and carries the checksum that the next kept line was computed from, so that the copy
 verifies from end to end. A mark at the end holds the state that the lines left out had led to.
+
+A copy that becomes another session is left to ``fork``.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.journal.appender import Place
+from holdfast.journal.damage import Damage, Record
 from holdfast.journal.format import chain_after, parse, seal, timestamp
-from holdfast.journal.reader import JOURNAL_NAME, Damage, segment_name
+from holdfast.journal.names import JOURNAL_NAME, segment_name
 from holdfast.model.codec import encode_body, type_of
-from holdfast.model.entry import TREE, Body, Entry, Gap, Header, Label
+from holdfast.model.entry import TREE, Body, Entry, Gap, Header
 from holdfast.model.ids import new_name
 from holdfast.store.branch import walk
 from holdfast.store.fold import fold, mark_of
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast.journal.files import Files
-    from holdfast.journal.reader import Journal, Record
+    from holdfast.journal.reader import Journal
     from holdfast.model.state import State
 
 _LOG = logging.getLogger("holdfast")
@@ -148,20 +151,6 @@ def kept_by_compaction(branch: set[int], keep_from: int) -> Callable[[Entry], bo
         if entry.type in TREE:
             return entry.seq in branch and entry.seq >= keep_from
         return entry.type not in ("mark", "gap", "head")
-
-    return keep
-
-
-def kept_by_fork(branch: set[int]) -> Callable[[Entry], bool]:
-    """Return the rule of a fork: the conversation and what it is about.
-
-    Usage stays with the session that paid for it, and a turn with the one that runs it.
-    """
-
-    def keep(entry: Entry) -> bool:
-        if entry.type in TREE:
-            return entry.seq in branch and entry.type != "turn"
-        return entry.type == "meta" or (isinstance(entry.body, Label) and entry.body.to in branch)
 
     return keep
 

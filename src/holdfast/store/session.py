@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from holdfast.journal.reader import Damage
+    from holdfast.journal.damage import Damage
     from holdfast.journal.ticket import Ticket
     from holdfast.model.entry import Entry
     from holdfast.model.event import Event

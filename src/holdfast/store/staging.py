@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import UsageError
-from holdfast.journal.reader import JOURNAL_NAME
+from holdfast.journal.names import JOURNAL_NAME
 from holdfast.journal.writer import MARK_EVERY_BYTES
 from holdfast.model.codec import encode_body, type_of
 from holdfast.model.entry import NO_PARENT_FIELD, Body, Entry, Header

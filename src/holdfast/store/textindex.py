@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from holdfast.journal.reader import JOURNAL_NAME
+from holdfast.journal.names import JOURNAL_NAME
 from holdfast.store.growth import (
     NEVER,
     ONE_FILE_BYTES,

@@ -8,14 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.journal.live import LIVE_NAME
-from holdfast.journal.reader import Block, Damage, Journal
+from holdfast.journal.damage import Damage
+from holdfast.journal.names import LIVE_NAME
+from holdfast.journal.reader import Journal
 from holdfast.journal.repair import examine
+from holdfast.journal.segment import Block
 from holdfast.journal.soundness import sound
 from holdfast.model.entry import Entry, Gap, Header
 from holdfast.store.blobs import BLOBS_NAME, Blobs, references
 from holdfast.store.contract import Problem, Report
-from holdfast.store.opening import interrupted_streams
+from holdfast.store.resuming import interrupted_streams
 
 if TYPE_CHECKING:
     import os

@@ -16,7 +16,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 import holdfast
-from holdfast.journal.reader import Damage
+from holdfast.journal.damage import Damage
 from holdfast.model.entry import NO_PARENT_FIELD, TREE, Checkpoint, Entry
 from holdfast.store.fold import fold
 from tests.crash.patient import Outcome, Patient

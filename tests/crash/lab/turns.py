@@ -22,8 +22,9 @@ from typing import Any
 from msgspec import Struct
 
 import holdfast
+from holdfast.journal.damage import Damage
 from holdfast.journal.files import Files
-from holdfast.journal.reader import Damage, Journal
+from holdfast.journal.reader import Journal
 from tests.crash.lab.tally import Tally
 from tests.disk import contents
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from holdfast.journal.live import LIVE_NAME, LiveFile
+from holdfast.journal.live import LiveFile
+from holdfast.journal.names import LIVE_NAME
 from holdfast.model.event import Event
 from holdfast.store.follower import Follower
 

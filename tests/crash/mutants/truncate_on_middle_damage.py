@@ -8,9 +8,10 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.journal import repair
-from holdfast.journal.reader import Damage, Journal
+from holdfast.journal.damage import Damage
+from holdfast.journal.reader import Journal
 from holdfast.journal.repair import Tail
-from holdfast.store import local
+from holdfast.store import opening
 
 CAUGHT_BY = ("I",)
 
@@ -25,4 +26,4 @@ def apply() -> None:
                 return msgspec.structs.replace(tail, end=record.offset, newline_missing=False)
         return tail
 
-    local.examine = examine  # type: ignore[attr-defined]  # the defect itself
+    opening.examine = examine  # type: ignore[attr-defined]  # the defect itself
