@@ -240,6 +240,22 @@ def test_a_first_line_that_is_no_header(tmp_path):
         assert seqs(forward(journal)) == [0, 1]
 
 
+@pytest.mark.parametrize("blanks", [1, 5000])
+def test_blank_lines_before_a_header_stand_for_nothing_in_a_file_of_any_size(
+    tmp_path, monkeypatch, blanks
+):
+    header = Header(format=1, session=SESSION, uid="u")
+    lines = Chain().lines([header, user("a" * 300), user("b" * 300)])
+    write(tmp_path, [b"\n" * (blanks - 1), *lines])
+    with open_journal(tmp_path) as journal:
+        small = journal.header
+    monkeypatch.setattr("holdfast.journal.segment._BLOCK_BYTES", 100)
+    with open_journal(tmp_path) as journal:
+        assert journal.header == small
+    assert small is not None
+    assert (small.body, small.offset) == (header, blanks)
+
+
 @pytest.mark.parametrize("size", [3000, 5000, 70_000])
 def test_a_header_of_any_length(tmp_path, size, monkeypatch):
     """A long key makes a long header; the line behind it is checked all the same."""

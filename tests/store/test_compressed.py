@@ -14,6 +14,7 @@ import pytest
 
 import holdfast
 from holdfast.journal.files import Files
+from holdfast.journal.format import seal
 from holdfast.journal.packed import MAGIC, Packed
 from holdfast.journal.reader import Journal
 from holdfast.journal.segment import Segment
@@ -85,6 +86,17 @@ def test_it_is_unpacked_to_be_written(store, session, journal, plain):
     assert journal.read_bytes().startswith(plain)
     assert texts(store, session.id)[-1] == "more"
     assert store.verify(session.id).ok
+
+
+def test_one_that_may_not_be_written_stays_packed(store, session, journal, plain):
+    vow = seal(999, "2026-01-02T03:04:05.000Z", "vows", b'{"must":true}', plain[-11:-3])
+    journal.write_bytes(plain + vow + b"\n")
+    store.compress(session.id)
+    packed = snapshot(session.path)["journal.jsonl"]
+    with store.open(session.id) as opened:
+        assert opened.read_only
+    assert snapshot(session.path)["journal.jsonl"] == packed
+    assert store.is_compressed(session.id)
 
 
 def test_there_and_back_is_exact(store, session, journal, plain):

@@ -99,11 +99,13 @@ class Segment:
         size = _FIRST_LOOK_BYTES
         while True:
             data = self.read(0, min(size, self.size))
-            newline = data.find(b"\n")
+            start = len(data) - len(data.lstrip(b"\n"))  # blank lines stand for nothing
+            newline = data.find(b"\n", start)
             if newline >= 0 or size >= min(self.size, LONGEST_LINE_BYTES):
                 break
             size *= 16
-        entry = parse(data if newline < 0 else data[:newline], b"", 0, self.number)
+        line = data[start:] if newline < 0 else data[start:newline]
+        entry = parse(line, b"", start, self.number)
         return entry if entry is not None and isinstance(entry.body, Header) else None
 
     def renumber(self, number: int) -> None:

@@ -96,8 +96,6 @@ def open_to_write(home: Home, folder: Path, key: str | None) -> Session:
 def _open_locked(home: Home, folder: Path, lock: Lock, key: str | None) -> Session:
     files = home.files
     with Journal(files, folder) as journal:
-        if unpack_all(journal):
-            return _open_locked(home, folder, lock, key)
         journal.check_readable()
         header = _header(journal, key)
         tail = examine(journal)
@@ -106,6 +104,8 @@ def _open_locked(home: Home, folder: Path, lock: Lock, key: str | None) -> Sessi
         if header.format > FORMAT or resumed.state.unsupported is not None:
             lock.release()
             return open_to_read(home, folder, key)
+        if unpack_all(journal):  # only what we may write to
+            return _open_locked(home, folder, lock, key)
         aside = [set_aside(files, folder, journal.last, tail)] if tail.torn_bytes else []
         next_seq = max(tail.next_seq, lowest_unused_seq(files, folder))
         recovery = Recovery(
@@ -139,14 +139,19 @@ def _place(files: Files, journal: Journal, lock: Lock, tail: Tail) -> Place:
     for name in files.names(folder):
         if _TEMPORARY.fullmatch(name):  # never got its name
             files.unlink(folder / name)
-    for number in range(2, journal.segments[0].number + 1):
-        files.unlink(folder / segment_name(number))  # merged by a compaction
+    merged = range(2, journal.segments[0].number + 1)  # by a compaction
+    if merged:
+        files.sync_folder(folder)  # else a power cut could bring the old file back without them
+    for number in merged:
+        files.unlink(folder / segment_name(number))
     descriptor = files.open_append(last.path)
     try:
         # What the last writer had written, made or renamed and not synced is relied on from now.
         files.sync(descriptor)
-        for made in (folder, folder.parent, folder.parent.parent):
-            files.sync_folder(made)
+        files.sync_folder(folder)
+        for above in (folder.parent, folder.parent.parent):
+            with suppress(PermissionError):  # not ours to open, hence not made by us
+                files.sync_folder(above)
     except OSError:
         files.close(descriptor)
         raise
