@@ -135,7 +135,7 @@ class Patient:
         with self.store.open(self.id, mode="read") as session:
             opened = [message.text for message in session.messages]
             state = session.state
-            journal = session._read_journal
+            journal = session._reading.snapshot
             assert journal is not None
             blocks = list(journal.blocks_backward())
         records = [record for block in reversed(blocks) for record in block.records]

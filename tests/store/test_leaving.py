@@ -14,7 +14,8 @@ import pytest
 
 import holdfast
 from holdfast import user
-from holdfast.store import recorder as recorder_module
+from holdfast.store import open_recorders
+from holdfast.store.recorder import Recorder
 
 
 def texts(session):
@@ -24,8 +25,8 @@ def texts(session):
 @pytest.fixture
 def alone(monkeypatch):
     """Let the module know of no recorder but those of this test."""
-    recorders: WeakSet[recorder_module.Recorder] = WeakSet()
-    monkeypatch.setattr(recorder_module, "_open_recorders", recorders)
+    recorders: WeakSet[Recorder] = WeakSet()
+    monkeypatch.setattr(open_recorders, "_open", recorders)
     return recorders
 
 
@@ -112,7 +113,7 @@ def test_what_cannot_be_written_at_the_end_is_logged(fragile, files, alone, capl
     files.fail("sync", errno.EIO, name="journal", times=None)
     session.submit(user("lost"))
     with caplog.at_level(logging.CRITICAL, logger="holdfast"):
-        recorder_module._close_all()
+        open_recorders._close_all()
     assert "read-only now" in caplog.text
     assert not alone
 
@@ -146,9 +147,10 @@ def test_a_forked_child_leaves_the_session_to_its_parent(store):
 def test_a_session_of_the_parent_takes_nothing_in_the_child(store, alone):
     session = store.create()
     session.append(user("a"))
-    recorder_module._leave_all_to_parent()
+    open_recorders._leave_all_to_parent()
     with pytest.raises(holdfast.UsageError, match="before a fork"):
         session.append(user("b"))
-    session._recorder._closed = session._recorder._forked = False
+    acceptance = session._recorder._acceptance
+    acceptance.closed = acceptance._forked = False
     session.close()
     assert texts(session) == ["a"]

@@ -261,7 +261,7 @@ def test_a_stream_begun_while_the_session_closed_takes_nothing(store):
     pattern = session.stream()._first
     session.close()
     with pytest.raises(holdfast.UsageError, match="closed"):
-        session._recorder.begin_stream(pattern)
+        session._recorder.streams.begin(pattern)
 
 
 def test_finishing_from_two_threads_makes_one_message(store):

@@ -151,6 +151,14 @@ class LiveFile:
                 self._files.unlink(self._path)
 
 
+def has_live_text(files: Files, folder: Path) -> bool:
+    """Tell whether anything stands in the live file, be it of finished streams."""
+    try:
+        return files.status_of(folder / LIVE_NAME).st_size > 0
+    except FileNotFoundError:
+        return False
+
+
 def read_live(files: Files, folder: Path, since: LiveView = NOTHING_LIVE) -> LiveView:
     """Read the live file, or only what is new ``since`` an earlier look.
 

@@ -144,3 +144,16 @@ class Branch:
             return self.messages
         kept = [message for seq, message in self.numbered if seq >= checkpoint.keep_from]
         return [*checkpoint.summary, *kept, *self.virtual]
+
+    def keep_from(self, upto: int, keep_last: int) -> int:
+        """Return where the context begins after a checkpoint that covers messages up to ``upto``.
+
+        It keeps the last ``keep_last`` of them. Nothing that an earlier checkpoint covers comes
+        back.
+        """
+        previous = self.checkpoint
+        lowest = previous.keep_from if previous is not None else 0
+        covered = [seq for seq, _ in self.numbered if lowest <= seq <= upto]
+        if keep_last and covered:
+            return covered[-keep_last] if keep_last <= len(covered) else covered[0]
+        return max(lowest, upto + 1)

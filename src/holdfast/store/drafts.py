@@ -18,7 +18,9 @@ from holdfast.model import entry as bodies
 from holdfast.model.codec import encode_body, type_of
 from holdfast.model.entry import NO_PARENT_FIELD, Entry
 from holdfast.model.message import Message
+from holdfast.model.state import State
 from holdfast.store.blobs import LARGEST_INLINE_BYTES, take_out
+from holdfast.store.fold import mark_of
 
 _ENVELOPE_BYTES = 16 * 1024
 ROLES = frozenset({"user", "assistant", "tool", "system"})
@@ -69,8 +71,35 @@ def encode_all(items: Sequence[Any]) -> tuple[list[Draft], list[bytes]]:
     return drafts, payloads
 
 
+def draft_mark(state: State) -> Draft | None:
+    """Return the mark that holds a state; none if the state is more than a line can hold."""
+    try:
+        data, mark = encode_body(mark_of(state))
+    except UsageError:  # such as a sum of costs beyond what JSON can hold
+        return None
+    return ("mark", mark, data) if len(data) <= LARGEST_INLINE_BYTES else None
+
+
 def seal_past(past: Past, chain: bytes, batch: tuple[int, int] | None = None) -> Entry:
     """Return the entry, its line chained to the previous line's sum."""
     type_name, body, data = past.draft
     line = seal(past.seq, past.at, type_name, data, chain, past.parent, None, batch)
     return Entry(past.seq, past.at, type_name, body, past.parent, None, batch, "ok", line)
+
+
+def seal_all(pasts: Sequence[Past], top: int, chain: bytes) -> list[Entry]:
+    """Return the entries of one batch behind the line that has number ``top`` and sum ``chain``.
+
+    Raises:
+        UsageError: the number or the parent of one cannot be.
+    """
+    entries: list[Entry] = []
+    for index, past in enumerate(pasts):
+        if past.seq <= top:
+            raise UsageError(f"Number {past.seq} is taken: the next one is {top + 1}.")
+        if past.parent is not None and past.parent >= past.seq:
+            raise UsageError(f"Entry {past.seq} cannot hang on entry {past.parent}.")
+        entry = seal_past(past, chain, (index, len(pasts)) if len(pasts) > 1 else None)
+        top, chain = past.seq, entry.sum
+        entries.append(entry)
+    return entries

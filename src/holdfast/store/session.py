@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from holdfast.errors import DiskFull, FormatTooNew, StorageError, UsageError
-from holdfast.journal.files import NO_ROOM, PASSING
-from holdfast.journal.numbering import Cursor
-from holdfast.journal.reader import Journal
-from holdfast.model.codec import dumps, encode_body, plain
-from holdfast.model.entry import (
-    FORMAT,
-    TREE,
-    Body,
-    Checkpoint,
-    Custom,
-    Head,
-    Meta,
-    Position,
-    Usage,
-)
-from holdfast.model.message import Message, user
-from holdfast.store.blobs import Blobs, put_back
-from holdfast.store.branch import Branch, walk
+from holdfast.journal.files import PASSING
+from holdfast.model.codec import encode_body
+from holdfast.model.entry import FORMAT, Body, Checkpoint, Custom, Head, Meta, Position, Usage
+from holdfast.model.message import Message
+from holdfast.store import compaction
+from holdfast.store.arguments import Place, as_list, messages_of, number_of, summary_of
+from holdfast.store.blobs import Blobs
+from holdfast.store.branch import walk
 from holdfast.store.contract import Compaction, Recovery
+from holdfast.store.export import FORMATS, text_of
 from holdfast.store.follower import Follower
-from holdfast.store.markdown import markdown
-from holdfast.store.refusals import os_errors
-from holdfast.store.rewrite import Copy, branch_numbers, kept_by_compaction, replace_journal
+from holdfast.store.reading import Reading
 from holdfast.store.streams import Stream, new_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
     from types import TracebackType
     from typing import Self
 
-    from holdfast.journal.damage import Damage
+    from holdfast.journal.reader import Journal
     from holdfast.journal.ticket import Ticket
     from holdfast.model.entry import Entry
     from holdfast.model.event import Event
@@ -47,8 +32,6 @@ if TYPE_CHECKING:
     from holdfast.store.drafts import Past
     from holdfast.store.home import Home
     from holdfast.store.recorder import Recorder
-
-Place = Position | int | None
 
 
 class Session:
@@ -72,19 +55,14 @@ class Session:
         self._home = home
         self.id = session_id
         self._recorder = recorder
-        self._read_journal = journal
-        self._read_state = state
-        self._read_branch = Branch()
         self.recovery = recovery or Recovery()
         """What opening found and did."""
-        self.path = _folder(home, session_id, recorder, journal)
+        self._reading = Reading(home.files, recorder, journal, state, self.recovery.interrupted)
+        self.path = self._reading.path
         """The session's folder; it may not exist yet."""
-        self._closed = False
-        self._forget: Callable[[Session], None] | None = None
+        self._forget: Callable[[Session], None] = lambda _: None
         self._fork: Callable[[Session, Journal, int | None], Session] | None = None
         self._new_meta = new_meta if new_meta is not None else {}
-        if recorder is None and recovery is not None:
-            self._read_branch.virtual = list(recovery.interrupted)
 
     def attach(
         self,
@@ -111,12 +89,12 @@ class Session:
             UsageError: it cannot be stored, or this session is closed or read-only.
         """
         recorder = self._recorder or self._writable()  # it refuses what else there is to refuse
-        return recorder.append([item] if type(item) is Message else _as_list(item), id)
+        return recorder.append([item] if type(item) is Message else as_list(item), id)
 
     def submit(self, item: Body | Sequence[Body], id: str | None = None) -> Ticket:
         """Append in the background: returns a ticket to wait for or to await."""
         recorder = self._recorder or self._writable()  # as above
-        return recorder.submit([item] if type(item) is Message else _as_list(item), id)
+        return recorder.submit([item] if type(item) is Message else as_list(item), id)
 
     def adopt(self, pasts: Sequence[Past]) -> Position:
         """Append entries of a conversation that took place elsewhere: one batch, durable on return.
@@ -134,7 +112,7 @@ class Session:
         pattern = new_stream(
             recorder.next_seq - 1, kind=kind, call_id=call_id, name=name, model=model
         )
-        return recorder.begin_stream(pattern)
+        return recorder.streams.begin(pattern)
 
     def usage(
         self,
@@ -198,7 +176,7 @@ class Session:
         Contract: runs outside all locks, may append. What it raises is logged; the entry stays.
         Returns a function that ends it.
         """
-        return self._writable().listen(callback)
+        return self._writable().listeners.add(callback)
 
     def on_live(self, callback: Callable[[Event], None]) -> Callable[[], None]:
         """Call ``callback`` with each piece of streamed text once it is in the live file, in order.
@@ -225,31 +203,16 @@ class Session:
         """
         recorder = self._writable()
         with recorder.at_rest():
-            keep_from = self._keep_from(_number(upto), keep_last)
-            body = Checkpoint(_summary(summary), keep_from, tokens)
-            ticket = recorder.submit([body])
+            number = number_of(upto)
+            if not isinstance(keep_last, int) or keep_last < 0:
+                raise UsageError("keep_last is a number of messages, 0 or more.")
+            if number is None:
+                number = self.state.seq
+            elif not self._reading.is_on_branch(number):
+                raise UsageError(f"Entry {number} is not on the current branch.")
+            keep_from = self._reading.branch(whole=False).keep_from(number, keep_last)
+            ticket = recorder.submit([Checkpoint(summary_of(summary), keep_from, tokens)])
         return recorder.settle(ticket)
-
-    def _keep_from(self, upto: int | None, keep_last: int) -> int:
-        if not isinstance(keep_last, int) or keep_last < 0:
-            raise UsageError("keep_last is a number of messages, 0 or more.")
-        head = self.state.head
-        if upto is not None and upto != head:
-            with self._journal() as journal:
-                on_branch = journal is not None and any(
-                    entry.seq == upto for entry in walk(journal, head, [])
-                )
-            if not on_branch:
-                raise UsageError(f"Entry {upto} is not on the current branch.")
-        if upto is None:
-            upto = self.state.seq
-        branch = self._branch(whole=False)
-        previous = branch.checkpoint
-        lowest = previous.keep_from if previous is not None else 0
-        covered = [seq for seq, _ in branch.numbered if lowest <= seq <= upto]
-        if keep_last and covered:
-            return covered[-keep_last] if keep_last <= len(covered) else covered[0]
-        return max(lowest, upto + 1)
 
     def truncate(self, keep_last: int) -> Position:
         """Keep the last messages in the context, and the summary that there is."""
@@ -257,7 +220,7 @@ class Session:
 
     def replace(self, messages: Sequence[Message]) -> Position:
         """Begin a new branch with exactly these messages; the old one stays in the journal."""
-        return self.append([Head(None), *_messages(messages)])
+        return self.append([Head(None), *messages_of(messages)])
 
     def clear(self) -> Position:
         """Begin a new, empty branch; the old one stays in the journal."""
@@ -266,13 +229,10 @@ class Session:
     def rewind(self, to: Place) -> Position:
         """Go on from an earlier entry (``None``: from the beginning). Nothing is destroyed."""
         recorder = self._writable()
-        number = _number(to)
+        number = number_of(to)
         with recorder.at_rest():
-            if number is not None:
-                with self._journal() as journal:
-                    entry = journal.find(number) if journal is not None else None
-                if entry is None or entry.type not in TREE:
-                    raise UsageError(f"There is no message or checkpoint numbered {number}.")
+            if number is not None and not self._reading.has_in_tree(number):
+                raise UsageError(f"There is no message or checkpoint numbered {number}.")
             ticket = recorder.submit([Head(number)])
         return recorder.settle(ticket)
 
@@ -280,10 +240,10 @@ class Session:
         """Make a new session from the branch up to ``at`` (the head if not given)."""
         if self._recorder is not None:
             self._recorder.flush()
-        with self._journal() as journal:
+        with self._reading.journal() as journal:
             if journal is None or self._fork is None:
                 raise UsageError("There is nothing to fork: this session has no entries yet.")
-            return self._fork(self, journal, _number(at) if at is not None else self.state.head)
+            return self._fork(self, journal, number_of(at) if at is not None else self.state.head)
 
     def compact(self) -> Compaction:
         """Reclaim disk space: drop what is off the branch or covered by the checkpoint.
@@ -294,7 +254,7 @@ class Session:
             DiskFull: there is no room for a copy. Everything is as it was.
             StorageError: copying failed; what was acknowledged is safe.
         """
-        return self._rewritten(self._kept_by_compaction)
+        return compaction.compact(self._home.files, self._writable(), self._reading)
 
     def mend(self) -> Compaction:
         """Write a clean copy of the journal: every line that can be read, and a gap for the rest.
@@ -302,59 +262,14 @@ class Session:
         The old journal is kept, compressed, in the session's ``archive`` folder. Raises as
         ``compact`` does.
         """
-        return self._rewritten(lambda _: lambda __: True)
-
-    def _rewritten(self, rule: Callable[[Journal], Callable[[Entry], bool]]) -> Compaction:
-        recorder = self._writable()
-        try:
-            recorder.drop_finished_streams()
-            return self._rewrite(recorder, rule)
-        except OSError as error:
-            if error.errno in NO_ROOM:
-                raise DiskFull(self.path, ()) from error
-            raise StorageError(f"{self.path} could not be compacted: {error}.") from error
-
-    def _kept_by_compaction(self, journal: Journal) -> Callable[[Entry], bool]:
-        branch = self._branch(whole=False)
-        keep_from = branch.checkpoint.keep_from if branch.checkpoint is not None else 0
-        return kept_by_compaction(branch_numbers(journal, self.state.head, []), keep_from)
-
-    def _rewrite(
-        self, recorder: Recorder, rule: Callable[[Journal], Callable[[Entry], bool]]
-    ) -> Compaction:
-        with recorder.at_rest():
-            trouble = recorder.trouble()
-            if trouble is not None:
-                raise trouble
-            journal, place = recorder.journal(), recorder.place
-            if journal is None or place is None:
-                raise UsageError("There is nothing to compact: this session has no entries yet.")
-            state = msgspec.structs.replace(self.state, gaps=[])
-            old = recorder.header
-            copy = Copy(
-                journal,
-                msgspec.structs.replace(old, holds=place.segment),
-                rule(journal),
-                lambda _: state,
-                recorder.next_seq,
-            )
-            before = journal.size_bytes
-            new_place, archived = replace_journal(self._home.files, place, journal, copy)
-            assert copy.last is not None
-            last = copy.last
-            cursor = Cursor(last.seq, last.seq + 1, last.sum, copy.state.head)
-            recorder.move(new_place, cursor, copy.state)
-        return Compaction(before, copy.size_bytes, copy.left_out, str(archived))
+        return compaction.mend(self._home.files, self._writable())
 
     # Looking
 
     @property
     def state(self) -> State:
         """Everything session-wide that is durable: head, meta, totals, turn, queue, labels."""
-        if self._recorder is not None:
-            return self._recorder.state
-        assert self._read_state is not None
-        return self._read_state
+        return self._reading.state
 
     @property
     def totals(self) -> Totals:
@@ -369,11 +284,11 @@ class Session:
     @property
     def messages(self) -> list[Message]:
         """All messages of the current branch, oldest first."""
-        return self._restored(self._branch(whole=True).messages)
+        return self._reading.messages
 
     def context(self) -> list[Message]:
         """Return what a provider gets: the summary, then the messages that it does not cover."""
-        return self._restored(self._branch(whole=False).context)
+        return self._reading.context
 
     def branch(self) -> Iterator[Entry]:
         """Yield the entries of the current branch from the head back to the root.
@@ -381,15 +296,14 @@ class Session:
         Messages, checkpoints, tools, turns and approvals; read from the disk as they are asked
         for. What is appended meanwhile is not in it.
         """
-        with self._journal() as journal:
+        with self._reading.journal() as journal:
             if journal is not None:
                 yield from walk(journal, self.state.head, [])
 
     @property
     def summary(self) -> list[Message]:
         """The summary of the checkpoint that counts; empty if there is none."""
-        checkpoint = self._branch(whole=False).checkpoint
-        return [] if checkpoint is None else self._restored(checkpoint.summary)
+        return self._reading.summary
 
     @property
     def trouble(self) -> Exception | None:
@@ -408,7 +322,7 @@ class Session:
 
         With ``live`` also over text that is being streamed. Without ``wait`` it ends at the end.
         """
-        number = _number(after)
+        number = number_of(after)
         return Follower(
             self._home.files, self.path, -1 if number is None else number, live=live, wait=wait
         )
@@ -419,66 +333,18 @@ class Session:
         ``json`` is one object, ``jsonl`` a message a line, ``markdown`` a page to read. Messages
         that are not durable yet are in it too: this is the way to save them if the disk fails.
         """
-        if format not in ("json", "jsonl", "markdown"):
+        if format not in FORMATS:
             raise UsageError(f"Unknown export format {format!r}: json, jsonl or markdown.")
-        pending = self._recorder.pending_messages() if self._recorder is not None else []
-        incomplete: dict[str, str] = {}
-        try:
-            messages = self.messages
-        except StorageError as error:
-            # The disk cannot even be read. What is in memory must be saved all the same.
-            if self._recorder is None or not pending:
-                raise
-            messages, incomplete = self._recorder.branch.messages, {"incomplete": str(error)}
-        messages = [*messages, *pending]
-        if format == "markdown":
-            return "".join(markdown(self.id, self.meta, messages))
-        if format == "jsonl":
-            return "".join(dumps(plain(message)).decode() + "\n" for message in messages)
-        values = [plain(message) for message in messages]
-        whole = {"session": self.id, "meta": self.meta, "messages": values, **incomplete}
-        return dumps(whole).decode()
-
-    def _branch(self, *, whole: bool) -> Branch:
-        """Return the current branch, read as far as needed. A consistent copy."""
-        recorder = self._recorder
-        if recorder is None:
-            with self._journal() as journal:
-                assert journal is not None
-                self._read_branch.load(journal, self.state.head, [], whole=whole)
-            return self._read_branch
-        with recorder.mutex:
-            if recorder.branch.has(whole=whole):  # then nothing has to be read or opened
-                return recorder.branch.copy()
-        with recorder.mutex, self._journal() as journal:
-            noticed: list[Damage] = []
-            if journal is not None:
-                recorder.branch.load(journal, recorder.state.head, noticed, whole=whole)
-            recorder.note_damage(noticed)
-            return recorder.branch.copy()
-
-    @contextmanager
-    def _journal(self) -> Iterator[Journal | None]:
-        """Give the journal to read from; a closed session opens it again for the moment."""
-        with os_errors(f"{self.path} cannot be read", self.path):
-            journal = self._read_journal if self._recorder is None else self._recorder.journal()
-            if journal is not None or not self._closed or self.state.seq < 0:
-                yield journal
-                return
-            with Journal(self._home.files, self.path) as journal:
-                yield journal
-
-    def _restored(self, messages: list[Message]) -> list[Message]:
-        blobs = Blobs(self._home.files, self.path)
-        return [put_back(message, blobs) for message in messages]
+        messages, incomplete = self._reading.messages_with_pending()
+        return text_of(format, self.id, self.meta, messages, incomplete)
 
     def _writable(self) -> Recorder:
         if self._recorder is None:
-            if self._read_state is not None and self._read_state.unsupported is not None:
-                raise FormatTooNew(self._read_state.unsupported, FORMAT)
+            if self.state.unsupported is not None:
+                raise FormatTooNew(self.state.unsupported, FORMAT)
             raise UsageError(f"Session {self.id} was opened read-only; open it with mode='write'.")
         self._recorder.check_ours()
-        if self._closed:
+        if self._reading.closed:
             raise UsageError(f"Session {self.id} is closed; open it again to go on.")
         return self._recorder
 
@@ -494,13 +360,10 @@ class Session:
         try:
             if self._recorder is not None:
                 self._recorder.close()
-            elif self._read_journal is not None:
-                self._read_journal.close()
-                self._read_journal = None
         finally:
-            self._closed = self._recorder is None or self._recorder.closed
-            if self._forget is not None and self._closed:
+            if self._recorder is None or self._recorder.closed:
                 self._forget(self)
+                self._reading.close()
 
     def __enter__(self) -> Self:
         """Return the session."""
@@ -523,35 +386,3 @@ class Session:
         import asyncio  # noqa: PLC0415  whoever is here has it
 
         await asyncio.to_thread(self.close)
-
-
-def _folder(
-    home: Home, session_id: str, recorder: Recorder | None, journal: Journal | None
-) -> Path:
-    """Return where a session is; one that was opened by its path may be outside the home."""
-    place = journal if recorder is None else recorder.place
-    return home.folder(session_id) if place is None else place.folder
-
-
-def _as_list(item: Any) -> list[Any]:
-    return list(item) if isinstance(item, list | tuple) else [item]
-
-
-def _number(place: Place) -> int | None:
-    if isinstance(place, Position):
-        return place.seq
-    if place is None or (isinstance(place, int) and not isinstance(place, bool)):
-        return place
-    raise UsageError("An entry is named by its number or by the Position that append returned.")
-
-
-def _summary(given: Message | str | Sequence[Message]) -> list[Message]:
-    if isinstance(given, str):
-        return [user(given)]
-    return [given] if isinstance(given, Message) else _messages(given)
-
-
-def _messages(given: Sequence[Message]) -> list[Message]:
-    if not isinstance(given, list | tuple) or not all(isinstance(m, Message) for m in given):
-        raise UsageError("Give a list of messages, such as [holdfast.user('…')].")
-    return list(given)

@@ -14,9 +14,9 @@ from holdfast.journal.writer import MARK_EVERY_BYTES
 from holdfast.model.codec import encode_body, type_of
 from holdfast.model.entry import NO_PARENT_FIELD, Body, Entry, Header
 from holdfast.model.state import State
-from holdfast.store.blobs import LARGEST_INLINE_BYTES, Blobs
-from holdfast.store.drafts import Past, seal_past
-from holdfast.store.fold import fold, mark_of
+from holdfast.store.blobs import Blobs
+from holdfast.store.drafts import Past, draft_mark, seal_past
+from holdfast.store.fold import fold
 from holdfast.store.refusals import os_errors
 from holdfast.store.unseen import Unseen
 
@@ -95,12 +95,9 @@ class Staging(Unseen):
         """Write the state so far, so that opening needs no line before it."""
         self._state = fold(self._unfolded, self._state)
         self._unfolded = []
-        try:
-            data, mark = encode_body(mark_of(self._state))
-        except UsageError:  # such as a sum of costs beyond what JSON can hold
-            return
-        if len(data) <= LARGEST_INLINE_BYTES:
-            self._append(Past(self._top + 1, self._at, ("mark", mark, data)))
+        draft = draft_mark(self._state)
+        if draft is not None:
+            self._append(Past(self._top + 1, self._at, draft))
             self._since_mark_bytes = 0
 
     def _flush(self) -> None:
