@@ -107,3 +107,36 @@ def test_behind_more_damage_than_is_noted_at_once(store):
         assert texts(session) == ["here"]
         types = [entry.type for entry in session.follow(wait=False)]
         assert types.count("gap") == 140
+
+
+def test_an_interrupt_right_after_it_was_queued_changes_nothing_of_it(store, monkeypatch):
+    with store.create() as session:
+        session.append(user("a"))
+        writer = session._recorder._writer
+        queue = writer.enqueue
+
+        def interrupted(*args):
+            queue(*args)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(writer, "enqueue", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            session.adopt([past(50, user("b"), None)])
+        monkeypatch.undo()
+        session.append(user("c"))
+        numbers = {
+            entry.body.text: (entry.seq, entry.at)
+            for entry in session.follow(wait=False)
+            if entry.type == "message"
+        }
+    assert numbers["b"] == (50, AT)
+    assert numbers["c"][0] == 51
+
+
+def test_a_session_that_was_closed_meanwhile_adopts_nothing(store):
+    with store.create() as session:
+        session.append(user("a"))
+    before = (session.path / "journal.jsonl").read_bytes()
+    with pytest.raises(holdfast.UsageError, match="closed"):
+        session._recorder.adopt([past(50, user("b"), None)])
+    assert (session.path / "journal.jsonl").read_bytes() == before

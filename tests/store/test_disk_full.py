@@ -36,6 +36,15 @@ def on_disk(session):
     return [line for line in lines if b'"type":"message"' in line]
 
 
+def test_a_call_with_an_id_is_another_one_than_the_refused_without(session, files):
+    """Else its entry could not be found by the id, and a third call would write it again."""
+    with files.full_disk(), pytest.raises(holdfast.DiskFull):
+        session.append(user("x"))
+    positions = [insist(lambda: session.append(user("x"), id="k")) for _ in range(3)]
+    assert len(set(positions)) == 1
+    assert texts(session) == ["before", "x", "x"]
+
+
 def test_append_says_what_waits(session, files):
     with files.full_disk():
         with pytest.raises(holdfast.DiskFull) as caught:

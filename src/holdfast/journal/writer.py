@@ -120,12 +120,16 @@ class Writer:
         return self._failure or (self.disk_full() if self._full else None)
 
     def enqueue(
-        self, drafts: list[Draft], id: str | None = None, payloads: Sequence[bytes] = ()
+        self,
+        drafts: list[Draft],
+        id: str | None = None,
+        payloads: Sequence[bytes] = (),
+        entries: Sequence[Entry] = (),
     ) -> Ticket:
         """Queue drafts as one batch. The caller holds the mutex.
 
         ``id`` goes on the last line, whose position the ticket gives. ``payloads`` are stored
-        before the lines are written.
+        before the lines are written. ``entries`` are what the drafts became, if they have numbers.
 
         Raises:
             WriteFailed: the journal cannot be written any more.
@@ -137,7 +141,7 @@ class Writer:
         place = self._durable[0]
         if place is not None and not place.lock.held:
             place.lock.check_ours()
-        ticket = Ticket(self, drafts, id, payloads)
+        ticket = Ticket(self, drafts, id, payloads, entries)
         self._queue.append(ticket)
         return ticket
 

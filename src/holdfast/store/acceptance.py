@@ -46,6 +46,11 @@ class Acceptance:
                 "open it anew in the child."
             )
 
+    def check_open(self) -> None:
+        """Raise ``UsageError`` once it is closed. The caller holds the mutex."""
+        if self.closed:
+            raise UsageError("This session is closed; open it again to append.")
+
     def leave_to_parent(self) -> None:
         """In a forked child: accept nothing more, whoever had shut the door."""
         self._forked = self.closed = True
@@ -71,7 +76,7 @@ class Acceptance:
             with self._writer.mutex:
                 if not self._door.locked() or self._inside == threading.get_ident():
                     if self.closed:
-                        raise UsageError("This session is closed; open it again to append.")
+                        self.check_open()
                     known = None
                     if id is not None or self._known.refused:
                         known = self._known.find(drafts, id, resumable=resumable)

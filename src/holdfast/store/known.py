@@ -40,10 +40,11 @@ class Known:
 
     def find(self, drafts: list[Draft], id: str | None, *, resumable: bool) -> Ticket | None:
         """Return the ticket of the same entries, if they were accepted before."""
-        known = None if id is None else self._known_ids().get(id)
-        if known is None and resumable and self.refused:
-            return self._refused_twin(drafts)
-        return known
+        if (
+            id is not None
+        ):  # another call than one without it, whose entries nobody could find by it
+            return self._known_ids().get(id)
+        return self._refused_twin(drafts) if resumable and self.refused else None
 
     def enqueue(self, drafts: list[Draft], id: str, payloads: list[bytes]) -> Ticket:
         """Queue a batch, and remember it by its id."""

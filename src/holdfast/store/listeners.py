@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
+from weakref import ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,14 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("holdfast")
 
 
+class _Turn:
+    """What the thread that tells has in its hands.
+
+    It is referred to weakly: if an interrupt takes the thread away at any point, the turn goes with
+    it, and the next thread tells.
+    """
+
+
 class Listeners:
     """The listeners of one session. Entries are added to ``untold`` under the mutex."""
 
@@ -28,7 +37,7 @@ class Listeners:
         self.mutex = mutex
         self.callbacks: list[Callable[[Entry], None]] = []
         self.untold: deque[Entry] = deque()
-        self._telling = False
+        self._telling: Callable[[], _Turn | None] = _nobody
 
     def add(self, callback: Callable[[Entry], None]) -> Callable[[], None]:
         """Call ``callback`` for every entry from now on; return a function that ends it."""
@@ -43,11 +52,12 @@ class Listeners:
 
     def tell(self) -> None:
         """Tell all that is untold, unless another thread is at it and will. Not under the mutex."""
+        turn = _Turn()
         while True:
             with self.mutex:
-                if self._telling or not self.untold:
+                if self._telling() is not None or not self.untold:
                     return
-                self._telling = True
+                self._telling = ref(turn)
                 entry = self.untold.popleft()
                 callbacks = list(self.callbacks)
             try:
@@ -57,5 +67,8 @@ class Listeners:
                     except Exception:  # noqa: BLE001  other people's code; the entry is durable
                         _LOG.exception("A listener failed on entry %d", entry.seq)
             finally:
-                with self.mutex:
-                    self._telling = False
+                self._telling = _nobody
+
+
+def _nobody() -> None:
+    """Stand for the turn of no thread."""

@@ -172,9 +172,11 @@ class Recorder:
         ticket: Ticket | None = None
         while ticket is None:
             with self.mutex:
+                self._acceptance.check_open()
                 if not introduction.given or introduction.unnoted:
                     introduction.enqueue()
             with self.at_rest():
+                self._acceptance.check_open()
                 if not introduction.unnoted:  # else damage was met while we came to rest
                     ticket = self._enqueue_past(pasts)
         return self.settle(ticket)
@@ -184,8 +186,8 @@ class Recorder:
         cursor = self._writer.cursor
         entries = seal_all(pasts, cursor.next_seq - 1, cursor.chain)
         payloads = [payload for past in pasts for payload in past.payloads]
-        ticket = self._writer.enqueue([past.draft for past in pasts], None, payloads)
-        ticket.entries = entries
+        drafts = [past.draft for past in pasts]
+        ticket = self._writer.enqueue(drafts, None, payloads, entries)
         self.branch.forget()  # what is adopted need not hang on the head
         return ticket
 
