@@ -39,8 +39,6 @@ def contents(folder: Path) -> dict[str, bytes]:
 class FakeUnsyncedFiles(Files):
     """Does everything but sync: for tests that look at bytes a thousand times over."""
 
-    in_one = False
-
     def sync(self, descriptor: int) -> None:
         pass
 

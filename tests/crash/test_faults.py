@@ -185,7 +185,6 @@ class FakeForgetfulFiles(Files):
     """Takes every byte and keeps none of what comes after the first entry."""
 
     forgetful = False
-    in_one = False
 
     def write(self, descriptor: int, data: bytes) -> int:
         return len(data) if self.forgetful else super().write(descriptor, data)

@@ -129,9 +129,9 @@ class FakeOneCall(Files):
         self.error: OSError | None = None
         self.blind = False
 
-    def append(self, descriptor: int, data: bytes) -> int:
+    def append(self, descriptor: int, data: bytes, end: int) -> int:
         if self.part is None:
-            return super().append(descriptor, data)
+            return super().append(descriptor, data, end)
         part, self.part = self.part, None
         done = os.write(descriptor, data[:part]) if part else 0
         if self.error is not None:
@@ -187,6 +187,37 @@ class TestOneCall:
         desk.files.part, desk.files.error = 0, OSError(errno.ENOMEM, "no")
         assert desk.append("c").position.segment == 2
         assert desk.texts() == ["a", "b", "c"]
+
+    def test_without_room_set_aside_a_short_write_is_not_synced(self, tmp_path):
+        """A part that stayed for as long as a sync takes could be shown by a follower."""
+
+        class FakeScarce(FakeOneCall):
+            in_one = True
+            synced = 0
+
+            def reserve(self, *_: int) -> bool:
+                return False
+
+            def write(self, descriptor: int, data: bytes) -> int:
+                part, self.part = self.part, None
+                return super().write(descriptor, data if part is None else data[:part])
+
+            def sync(self, descriptor: int) -> None:
+                self.synced += 1
+                super().sync(descriptor)
+
+        files = FakeScarce()
+        desk = Desk(files, tmp_path / "session")
+        desk.append("a")
+        files.part, files.synced = 20, 0
+        ticket = desk.submit("b")
+        with pytest.raises(DiskFull):
+            ticket.wait()
+        assert files.synced == 0
+        ticket.wait()
+        assert files.synced == 1
+        assert desk.texts() == ["a", "b"]
+        desk.writer.close()
 
 
 class TestReserve:

@@ -195,22 +195,47 @@ def test_reserving_is_found_only_where_it_is(monkeypatch):
     assert files_module._find_fallocate() is None
 
 
+needs_one_call = pytest.mark.skipif(not Files.in_one, reason="there is no RWF_DSYNC here")
+
+
+@needs_one_call
 def test_an_append_is_one_call_that_syncs(monkeypatch, path, descriptor):
-    synced: list[int] = []
+    calls: list[tuple[int, int]] = []
     real = os.pwritev
 
     def watched(target, buffers, offset, flags):
-        synced.append(flags & os.RWF_DSYNC)
+        calls.append((offset, flags))
         return real(target, buffers, offset, flags)
 
     monkeypatch.setattr(os, "pwritev", watched)
     REAL.write(descriptor, b"one\n")
-    assert REAL.append(descriptor, b"two\n") == 4
-    assert path.read_bytes() == b"one\ntwo\n"  # at the end, whatever offset the call names
-    assert synced == [os.RWF_DSYNC]
+    assert REAL.append(descriptor, b"two\n", 4) == 4
+    assert path.read_bytes() == b"one\ntwo\n"
+    assert calls == [(4, os.RWF_DSYNC)]
 
 
-@pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_stand_in_that_writes_or_syncs_in_its_own_way_is_asked_to():
+    class FakeWriting(Files):
+        def write(self, descriptor: int, data: bytes) -> int:
+            return super().write(descriptor, data)
+
+    class FakeSyncing(Files):
+        def sync(self, descriptor: int) -> None:
+            super().sync(descriptor)
+
+    class FakeHeir(FakeSyncing):
+        pass
+
+    class FakeReading(Files):
+        def read_at(self, descriptor: int, size: int, offset: int) -> bytes:
+            return super().read_at(descriptor, size, offset)
+
+    for stand_in in (FakeWriting, FakeSyncing, FakeHeir):
+        assert not stand_in.in_one
+    assert FakeReading.in_one == Files.in_one
+
+
+@pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM, errno.EINVAL])
 def test_a_system_without_such_a_call_writes_and_syncs(monkeypatch, path, code):
     tried: list[int] = []
 
@@ -222,22 +247,31 @@ def test_a_system_without_such_a_call_writes_and_syncs(monkeypatch, path, code):
     files = FakeFiles()
     files.in_one = True
     descriptor = files.open_append(path, create=True)
-    assert files.append(descriptor, b"one\n") == 4
-    assert files.append(descriptor, b"two\n") == 4
+    assert files.append(descriptor, b"one\n", 0) == 4
+    assert files.append(descriptor, b"two\n", 4) == 4
     files.close(descriptor)
     assert path.read_bytes() == b"one\ntwo\n"
-    assert [method for method, _ in files.calls[1:-1]] == ["write", "sync", "write", "sync"]
+    done = [method for method, _ in files.calls if method in ("write", "sync")]
+    assert done == ["write", "sync", "write", "sync"]
     assert tried == [code]  # and not again
 
 
-def test_an_append_that_fails_is_not_made_again(monkeypatch, path, descriptor):
+@needs_one_call
+@pytest.mark.parametrize(
+    ("code", "written"),
+    [(errno.EIO, b""), (errno.EIO, b"one\n"), (errno.EOPNOTSUPP, b"one\n"), (errno.EPERM, b"o")],
+)
+def test_an_append_that_failed_is_not_made_again_if_it_may_have_written(
+    monkeypatch, path, descriptor, code, written
+):
     def failing(*_):
-        raise OSError(errno.EIO, "gone")
+        os.write(descriptor, written)
+        raise OSError(code, "gone")
 
     monkeypatch.setattr(os, "pwritev", failing)
     with pytest.raises(OSError, match="gone"):
-        REAL.append(descriptor, b"one\n")
-    assert path.read_bytes() == b""
+        REAL.append(descriptor, b"one\n", 0)
+    assert path.read_bytes() == written
     assert REAL.in_one
 
 

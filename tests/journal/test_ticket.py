@@ -69,11 +69,40 @@ class TestWaiting:
         assert not ticket.done
         gate.set()
         leader.join()
-        assert ticket.wait(30).seq == 3
+        other = threading.Thread(target=desk.writer.drain)
+        other.start()
+        assert ticket.wait(1e100).seq == 3
+        other.join()
         assert desk.texts() == ["a", "b", "c"]
 
-    def test_whoever_waits_with_a_time_out_may_have_to_write(self, desk):
-        assert desk.submit("b").wait(0).seq == 2
+    def test_whoever_has_a_time_out_does_not_write(self, desk):
+        """On a disk that hangs it could not leave in time."""
+        ticket = desk.submit("b")
+        for seconds in (-1, 0, 0.01):
+            with pytest.raises(TimeoutError, match="on their way"):
+                ticket.wait(seconds)
+        assert desk.texts() == ["a"]
+        desk.writer.drain()
+        assert ticket.wait(0).seq == 2
+
+    def test_a_full_disk_is_told_before_the_time_is_over(self, desk, eventually):
+        ticket = desk.submit("b")
+        told: list[BaseException] = []
+
+        def wait() -> None:
+            try:
+                ticket.wait(60)
+            except DiskFull as error:
+                told.append(error)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        eventually(lambda: ticket.callbacks)
+        with desk.files.full_disk():
+            desk.writer.drain()
+        waiting.join()
+        assert told
+        desk.writer.drain()
 
     def test_disk_full_then_room(self, desk):
         ticket = desk.submit("b")

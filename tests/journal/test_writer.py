@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import threading
 
+import msgspec
 import pytest
 
 from holdfast.errors import DiskFull, SessionExists, UsageError, WriteFailed
@@ -12,7 +13,7 @@ from holdfast.journal.appender import Place
 from holdfast.journal.files import Files
 from holdfast.journal.lock import LOCK_NAME, read_durable
 from holdfast.journal.writer import MARK_EVERY_BYTES
-from holdfast.model.entry import Checkpoint, Head, Mark, Turn
+from holdfast.model.entry import LARGEST_SEQ, Checkpoint, Head, Mark, Turn
 from tests.journal.writing import Desk, draft
 
 
@@ -466,3 +467,19 @@ def test_a_forked_child_cannot_write(desk):
     desk.writer.place.lock._leave_to_parent()  # what happens in the child
     with pytest.raises(UsageError, match="fork"):
         desk.submit("b")
+
+
+def test_a_number_that_nobody_could_read_back_is_never_given(tmp_path, files):
+    desk = Desk(files, tmp_path / "session")
+    desk.append("a")
+    place = desk.writer.place
+    assert place is not None
+    cursor = msgspec.structs.replace(desk.writer.cursor, next_seq=LARGEST_SEQ)
+    desk.writer._durable = place, cursor
+    assert desk.append("b").wait().seq == LARGEST_SEQ
+    before = (desk.folder / "journal.jsonl").read_bytes()
+    with pytest.raises(WriteFailed, match="used up"):
+        desk.append("c")
+    assert (desk.folder / "journal.jsonl").read_bytes() == before
+    assert desk.texts() == ["a", "b"]
+    desk.writer.close()

@@ -149,8 +149,6 @@ async def comes_before_the_end(event: asyncio.Event, work: asyncio.Future[Any]) 
 class FakeSlowFiles(Files):
     """A disk whose syncs take long enough to be overtaken by whoever does not wait for them."""
 
-    in_one = False
-
     def sync(self, descriptor: int) -> None:
         time.sleep(0.03)
         super().sync(descriptor)

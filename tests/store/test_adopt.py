@@ -6,7 +6,7 @@ import pytest
 
 import holdfast
 from holdfast import Head, Meta, assistant, user
-from holdfast.model.entry import NO_PARENT_FIELD, Entry
+from holdfast.model.entry import LARGEST_SEQ, NO_PARENT_FIELD, Entry
 from holdfast.store.drafts import Past, encode_all
 
 AT = "2020-01-02T03:04:05.678Z"
@@ -140,3 +140,13 @@ def test_a_session_that_was_closed_meanwhile_adopts_nothing(store):
     with pytest.raises(holdfast.UsageError, match="closed"):
         session._recorder.adopt([past(50, user("b"), None)])
     assert (session.path / "journal.jsonl").read_bytes() == before
+
+
+def test_a_number_that_nobody_could_read_back_is_refused(store):
+    with store.create() as session:
+        session.append(user("a"))
+        with pytest.raises(holdfast.UsageError, match="too large"):
+            session.adopt([past(LARGEST_SEQ + 1, user("b"), None)])
+        session.adopt([past(LARGEST_SEQ, user("b"), None)])
+    with store.open(session.id) as again:
+        assert texts(again) == ["b"]

@@ -94,7 +94,12 @@ class Appender:
             if end > self._reserve_from:
                 self._reserve(place, end)
             try:
-                written = files.append(descriptor, whole)
+                if end <= self._reserved_until:
+                    written = files.append(descriptor, whole, place.end)
+                else:
+                    # There may be room for a part. It must not stay for the length of a sync, or a
+                    # follower could show what is then cut off again.
+                    written = files.append_in_two(descriptor, whole)
             except OSError as error:
                 raise self._refused(place, error) from error
             if written != len(whole):

@@ -27,7 +27,8 @@ PASSING = NO_ROOM | {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
 _DSYNC: int = getattr(os, "RWF_DSYNC", 0)  # Linux: a write that is synced when it returns
-_UNHEARD_OF = frozenset({errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS})
+# What an old kernel, or a filter of system calls, says to a call that it does not let through.
+_UNHEARD_OF = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM})
 _F_FULLFSYNC = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone stops at the drive's cache
 
 _NETWORK_FILE_SYSTEMS = frozenset(
@@ -42,8 +43,14 @@ class Files:
     """The file system, one method a call. Errors are the operating system's own ``OSError``."""
 
     in_one = bool(_DSYNC)
-    """Whether ``append`` is one call. Writing and syncing are two for those who break one of them,
-    and where the system has no such call or might break it off in between."""
+    """Whether ``append`` is one call: not where the system has none or might break it off."""
+
+    def __init_subclass__(cls) -> None:
+        """Have a stand-in that writes or syncs in its own way asked to do both."""
+        super().__init_subclass__()
+        own = cls.write is not Files.write or cls.sync is not Files.sync
+        if own and "in_one" not in vars(cls):
+            cls.in_one = False
 
     # Opening and reading
 
@@ -117,20 +124,26 @@ class Files:
         """Write once; the result may be short."""
         return os.write(descriptor, data)
 
-    def append(self, descriptor: int, data: bytes) -> int:
-        """Write once and make it survive a power cut; the result may be short.
+    def append(self, descriptor: int, data: bytes, end: int) -> int:
+        """Write once at ``end``, where the file ends, and make it survive a power cut.
 
-        If syncing fails, what was written is there all the same: the size tells.
+        The result may be short. If syncing fails, what was written is there all the same: the size
+        tells.
         """
         if self.in_one:
             try:
-                return os.pwritev(descriptor, (data,), 0, _DSYNC)  # at the end: it appends
+                return os.pwritev(descriptor, (data,), end, _DSYNC)
             except OSError as error:
-                if error.errno not in _UNHEARD_OF:
+                # Only the size proves that nothing was written, and that it may be tried again.
+                if error.errno not in _UNHEARD_OF or self.status(descriptor).st_size != end:
                     raise
-                self.in_one = False  # an old kernel; it looked at the flags and wrote nothing
+                self.in_one = False
+        return self.append_in_two(descriptor, data)
+
+    def append_in_two(self, descriptor: int, data: bytes) -> int:
+        """Do as ``append``, with a sync of its own: a short write comes back at once, unsynced."""
         written = self.write(descriptor, data)
-        if written == len(data):  # else the caller takes it back
+        if written == len(data):
             self.sync(descriptor)
         return written
 

@@ -28,6 +28,7 @@ from zlib import crc32
 from holdfast.model.codec import decode_line, dumps, loads, revive_body
 from holdfast.model.entry import (
     ENVELOPE,
+    LARGEST_SEQ,
     NO_PARENT_FIELD,
     Body,
     Entry,
@@ -212,7 +213,7 @@ def _parse_unfathomable(
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**15
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST_SEQ
 
 
 def _pair(value: Any) -> tuple[int, int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
+from threading import TIMEOUT_MAX, Lock
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -66,8 +67,21 @@ class Ticket(Struct, eq=False):
         """
         writer = self.writer  # read once: it goes when the ticket is settled
         if writer is not None:
-            writer.wait(self, timeout_seconds)
-        return self.entries[-1].position if self.error is None else self._result()
+            if timeout_seconds is None:
+                writer.wait(self)
+            else:
+                self._wait_beside(writer, timeout_seconds)
+        return self._result()
+
+    def _wait_beside(self, writer: Any, timeout_seconds: float) -> None:
+        """Wait while others write: whoever writes cannot leave when the time is over."""
+        gate = Lock()
+        gate.acquire()
+        refusals = writer.subscribe(self, gate.release)
+        if not gate.acquire(timeout=min(max(timeout_seconds, 0), TIMEOUT_MAX)):
+            raise TimeoutError("The entries are not durable yet; they are on their way.")
+        if self.writer is not None and self.refusals > refusals:
+            raise writer.disk_full()
 
     def _result(self) -> Position:
         if self.error is not None:

@@ -18,11 +18,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from holdfast.errors import DiskFull, HoldfastError
+from holdfast.errors import DiskFull, HoldfastError, WriteFailed
 from holdfast.journal.appender import Appender, Place, no_room_or
 from holdfast.journal.numbering import Cursor, number
 from holdfast.journal.ticket import Draft, Ticket
-from holdfast.model.entry import Entry, Header
+from holdfast.model.entry import LARGEST_SEQ, Entry, Header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -154,16 +154,15 @@ class Writer:
                 ticket.callbacks = (*ticket.callbacks, callback)
             return ticket.refusals
 
-    def wait(self, ticket: Ticket, timeout_seconds: float | None = None) -> None:
+    def wait(self, ticket: Ticket) -> None:
         """Return when the ticket is settled, writing the queue if nobody else does.
 
         The caller does not hold the mutex.
 
         Raises:
             DiskFull: an attempt made meanwhile found no room.
-            TimeoutError: the time is over; or this is a signal handler, and the thread was writing.
+            TimeoutError: this is a signal handler, and the thread was writing.
         """
-        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         refusals = ticket.refusals
         while ticket.writer is not None:
             if ticket.refusals != refusals:
@@ -171,7 +170,7 @@ class Writer:
             if self._leader is None:
                 self._lead()
             else:
-                self._follow(ticket, refusals, deadline)
+                self._follow(ticket, refusals)
 
     def drain(self) -> bool:
         """Write what waits, as far as there is room; tell whether nothing waits any more."""
@@ -262,7 +261,7 @@ class Writer:
         if self._leads_in_fact == threading.get_ident():
             raise TimeoutError("A signal handler cannot wait for the append it interrupted.")
 
-    def _follow(self, ticket: Ticket, refusals: int, deadline: float | None) -> None:
+    def _follow(self, ticket: Ticket, refusals: int) -> None:
         """Wait until the leader has settled or refused the ticket, or leaves the lead to us."""
         self._refuse_handlers()
         gate = threading.Lock()
@@ -273,12 +272,7 @@ class Writer:
             if self._leader is None or ticket.writer is None or ticket.refusals != refusals:
                 return
             self._followers.append((ticket, gate))
-        while True:
-            left = _LOOK_AGAIN_SECONDS if deadline is None else deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError("The entries are not durable yet; they are on their way.")
-            if gate.acquire(timeout=min(left, _LOOK_AGAIN_SECONDS)):
-                return
+        while not gate.acquire(timeout=_LOOK_AGAIN_SECONDS):
             if not self._leading.locked():
                 return  # whom we follow was interrupted, or the one who was to lead next
             if ticket.writer is None or ticket.refusals != refusals:
@@ -366,6 +360,9 @@ class Writer:
     def _commit(self, tickets: list[Ticket], behind: list[Ticket]) -> None:
         place, cursor = self._durable
         entries, after = number(tickets, cursor)
+        if entries[-1].seq > LARGEST_SEQ:  # such as behind a line that somebody has altered
+            path = self._owner.path
+            raise WriteFailed(f"The numbers of {path} are used up", cursor.last_seq)
         if behind:
             number(behind, after)  # so that a full disk can be told what waits
         elif (

@@ -24,6 +24,7 @@ from holdfast.errors import UsageError
 from holdfast.model.entry import (
     BODIES,
     ENVELOPE,
+    LARGEST_SEQ,
     NO_PARENT_FIELD,
     TYPES,
     Body,
@@ -65,7 +66,7 @@ LARGEST_BODY_BYTES = 60 * 1024 * 1024
 
 # A line is an envelope and a body in one object. For each type a struct of both is made here, so
 # that a line is decoded in one go; ``_LINE_TYPES`` says how to get the body out of it.
-_Number = Annotated[int, msgspec.Meta(ge=0, lt=10**15)]
+_Number = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_SEQ)]
 _ENVELOPE_FIELDS: list[Any] = [
     ("seq", _Number),
     ("at", str),

@@ -221,6 +221,9 @@ TYPES: dict[type[Struct], str] = {struct: name for name, struct in BODIES.items(
 TREE = frozenset({"message", "checkpoint", "tool", "turn", "approval"})
 """Types that have a parent and move the head."""
 
+LARGEST_SEQ = 10**15 - 1
+"""The last number that an entry may have. A line with a larger one is not read."""
+
 NO_PARENT_FIELD = -1
 """``Entry.parent`` of a line without the field; such a line hangs on the nearest one before it."""
 

@@ -16,7 +16,7 @@ from holdfast.journal.format import LONGEST_LINE_BYTES, seal
 from holdfast.journal.ticket import Draft
 from holdfast.model import entry as bodies
 from holdfast.model.codec import encode_body, type_of
-from holdfast.model.entry import NO_PARENT_FIELD, Entry
+from holdfast.model.entry import LARGEST_SEQ, NO_PARENT_FIELD, Entry
 from holdfast.model.message import Message
 from holdfast.model.state import State
 from holdfast.store.blobs import LARGEST_INLINE_BYTES, take_out
@@ -97,6 +97,8 @@ def seal_all(pasts: Sequence[Past], top: int, chain: bytes) -> list[Entry]:
     for index, past in enumerate(pasts):
         if past.seq <= top:
             raise UsageError(f"Number {past.seq} is taken: the next one is {top + 1}.")
+        if past.seq > LARGEST_SEQ:
+            raise UsageError(f"Number {past.seq} is too large: the largest is {LARGEST_SEQ}.")
         if past.parent is not None and past.parent >= past.seq:
             raise UsageError(f"Entry {past.seq} cannot hang on entry {past.parent}.")
         entry = seal_past(past, chain, (index, len(pasts)) if len(pasts) > 1 else None)

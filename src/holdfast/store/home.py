@@ -138,7 +138,7 @@ class Home:
         )
 
     def check_local(self, folder: Path) -> None:
-        """Raise if locks and syncs cannot be relied on where ``folder`` is."""
+        """Raise if locks and syncs cannot be relied on where ``folder`` is; unless forced to."""
         kind = self.files.network_file_system(folder)
         if kind is None:
             return

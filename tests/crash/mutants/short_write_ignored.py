@@ -10,8 +10,14 @@ CAUGHT_BY = ("A",)
 
 
 def apply() -> None:
-    Files.in_one = False  # so that the journal is written by what is broken here
-    Files.write = _write  # type: ignore[method-assign]  # the defect itself
+    append = Files.append
+
+    def append_something(self: Files, descriptor: int, data: bytes, end: int) -> int:
+        append(self, descriptor, data, end)
+        return len(data)
+
+    Files.append = append_something  # type: ignore[method-assign]  # the defect itself
+    Files.write = _write  # type: ignore[method-assign]  # the same
 
 
 def _write(self: Files, descriptor: int, data: bytes) -> int:

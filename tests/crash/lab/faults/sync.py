@@ -18,6 +18,7 @@ from tests.crash.lab.grounds import BLOCK_BYTES
 from tests.crash.lab.scenario import piece_of, text_of
 from tests.disk import contents
 
+_SYNCING = ("sync", "append")
 _SHUT_DOWN = 0x8004587D
 _WITHOUT_FLUSHING_THE_LOG = struct.pack("I", 2)
 
@@ -25,7 +26,7 @@ _WITHOUT_FLUSHING_THE_LOG = struct.pack("I", 2)
 class WatchedFiles(Files):
     """Notes each call that writes to a file; the failing is done by the disk."""
 
-    in_one = False
+    in_one = True  # as in life: what fails is a call that writes and syncs
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, int, OSError | None]] = []
@@ -42,6 +43,13 @@ class WatchedFiles(Files):
 
     def write(self, descriptor: int, data: bytes) -> int:
         written: int = self._watch("write", descriptor, lambda: Files.write(self, descriptor, data))
+        return written
+
+    def append(self, descriptor: int, data: bytes, end: int) -> int:
+        def call() -> int:
+            return Files.append(self, descriptor, data, end)
+
+        written: int = self._watch("append", descriptor, call)
         return written
 
     def truncate(self, descriptor: int, size: int) -> None:
@@ -61,7 +69,9 @@ class WatchedFiles(Files):
 
     def failed_syncs(self) -> list[int]:
         """Return the files of which a sync failed, each as often as it did."""
-        return [inode for name, inode, error in self.calls if name == "sync" and error is not None]
+        return [
+            inode for name, inode, error in self.calls if name in _SYNCING and error is not None
+        ]
 
     def used_after_failing(self) -> list[tuple[str, int, OSError | None]]:
         """Return what was done to a file after its sync had failed."""
@@ -72,7 +82,7 @@ class WatchedFiles(Files):
                 failed.discard(inode)
             elif inode in failed:
                 found.append((name, inode, error))
-            if name == "sync" and error is not None:
+            if name in _SYNCING and error is not None:
                 failed.add(inode)
         return found
 
@@ -335,7 +345,6 @@ class _Dying(Files):
     """Ends the process at the sync that follows a write."""
 
     armed = False
-    in_one = False
 
     def sync(self, descriptor: int) -> None:
         if _Dying.armed:
