@@ -483,3 +483,39 @@ def test_a_number_that_nobody_could_read_back_is_never_given(tmp_path, files):
     assert (desk.folder / "journal.jsonl").read_bytes() == before
     assert desk.texts() == ["a", "b"]
     desk.writer.close()
+
+
+def test_a_mistake_of_ours_stops_the_writer_and_is_told(tmp_path, files, monkeypatch):
+    """Else everybody would wait for ever, and nothing would say why."""
+    desk = Desk(files, tmp_path / "session")
+    desk.append("a")
+
+    def mistaken(_):
+        raise TypeError("no such thing")
+
+    monkeypatch.setattr(desk.owner, "mark_after", mistaken)
+    ticket, other = desk.submit("x" * MARK_EVERY_BYTES), desk.submit("y")
+    with pytest.raises(WriteFailed, match="no such thing") as caught:
+        ticket.wait()
+    assert isinstance(caught.value.__cause__, TypeError)
+    with pytest.raises(WriteFailed):
+        other.wait()
+    assert isinstance(desk.writer.trouble(), WriteFailed)
+    assert desk.texts() == ["a"]
+    desk.writer.close()
+
+
+def test_what_passes_is_tried_again(tmp_path, files, monkeypatch):
+    desk = Desk(files, tmp_path / "session")
+    desk.append("a")
+
+    def deep(_):
+        monkeypatch.undo()
+        raise RecursionError("too deep, here")
+
+    monkeypatch.setattr(desk.owner, "mark_after", deep)
+    ticket = desk.submit("x" * MARK_EVERY_BYTES)
+    with pytest.raises(RecursionError):
+        ticket.wait()
+    assert ticket.wait().seq == 2
+    desk.writer.close()

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 MARK_EVERY_BYTES = 512 * 1024
 _NOTE_EVERY_SECONDS = 0.02
 _LOOK_AGAIN_SECONDS = 0.05  # for a leader that an interrupt took away
+# What a mistake of ours raises, each time anew: whoever waits must hear of it. To be out of memory,
+# or of the stack's depth, is another matter: that passes.
+_DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 _ENVELOPE_BYTES = 64  # at least: a round that is cut for a mark must be long enough for one
 
 
@@ -248,6 +251,10 @@ class Writer:
                     self._commit(tickets, behind)
             except HoldfastError as caught:
                 error = caught
+            except _DEFECTS as caught:
+                place = self._owner.path
+                error = WriteFailed(f"{place} cannot be written: {caught!r}", self.cursor.last_seq)
+                error.__cause__ = caught
             finally:
                 try:
                     with self.mutex:
