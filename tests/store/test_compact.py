@@ -379,3 +379,20 @@ def test_an_id_is_still_known_when_its_entry_was_left_out(store):
         assert again.append(user("pay"), id="request-1").seq == paid.seq
         assert again.append(user("pay"), id="request-2").seq > paid.seq
         assert [message.text for message in again.messages] == ["pay"]
+
+
+@pytest.mark.parametrize("at", [rb"\"20", rb"\ud800", rb"\n", b"", "٢٠٢٦-01-01T00:00:00Z".encode()])
+@pytest.mark.parametrize("rewrite", [holdfast.Session.compact, holdfast.Session.mend])
+def test_a_header_with_a_time_that_is_none_gets_one(store, at, rewrite):
+    with store.create() as session:
+        session.append(user("hello"))
+        started = session.state.started
+    data = journal_bytes(session)
+    (session.path / "journal.jsonl").write_bytes(data.replace(started.encode(), at, 1))
+    with store.open(session.id) as session:
+        rewrite(session)
+        session.append(user("goodbye"))
+    assert store.verify(session.id).ok
+    with store.open(session.id, "read") as again:
+        assert texts(again.messages) == ["hello", "goodbye"]
+        assert started <= again.state.started <= again.state.updated

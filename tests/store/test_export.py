@@ -20,6 +20,7 @@ from holdfast import (
     user,
 )
 from holdfast.model.message import UnknownPart
+from holdfast.store.export import text_of
 
 
 def test_json_is_one_object(store):
@@ -169,3 +170,28 @@ def test_messages_that_could_not_be_written_are_in_it(fragile, files, monkeypatc
     assert exported(session) == ["safe", text, "two"]
     session.close()
     assert exported(session) == ["safe", text, "two"]
+
+
+def nested(levels):
+    value: list[object] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def test_what_is_nested_deep_is_exported_all_the_same(store):
+    session = store.create()
+    call = ToolCall(id="1", name="x", arguments=nested(700))
+    session.append([user("a"), assistant([call])])
+    arguments = "[" * 701 + "]" * 701
+    for format_name in ("json", "jsonl", "markdown"):
+        assert arguments in session.export(format_name)
+    first, second = session.export("jsonl").splitlines()
+    assert f'"messages":[{first},{second}]' in session.export()
+
+
+@pytest.mark.parametrize("format_name", ["json", "jsonl", "markdown"])
+def test_what_is_nested_too_deep_is_refused_in_words(format_name):
+    call = ToolCall(id="1", name="x", arguments=nested(100_000))
+    with pytest.raises(holdfast.UsageError, match="nested too deep"):
+        text_of(format_name, "20260102-030405-aaaabbbb", {}, [assistant([call])], None)

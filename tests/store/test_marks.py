@@ -7,7 +7,9 @@ import math
 import pytest
 
 from holdfast import Label, user
+from holdfast.model.state import State
 from holdfast.store.blobs import LARGEST_INLINE_BYTES
+from holdfast.store.drafts import draft_mark
 
 
 def seen(session):
@@ -80,3 +82,33 @@ def test_a_state_larger_than_a_line_stops_nobody(store):
     for number in range(3):
         session.update(**{f"large{number}": "x" * (LARGEST_INLINE_BYTES // 2)})
     goes_on_without_a_mark(store, session)
+
+
+@pytest.mark.parametrize("number", [b"1e400", b"-1e999", b"1" * 5000])
+def test_a_number_that_python_cannot_hold_is_marked_as_it_was(store, number):
+    with store.create() as session:
+        session.append(user("a"))
+    with journal_of(session).open("ab") as journal:
+        journal.write(
+            b'{"seq":2,"at":"2026-01-01T00:00:00.000Z","type":"meta","budget":%b}\n' % number
+        )
+    with store.open(session.id) as session:
+        session.checkpoint("so far", keep_last=1)
+        session.append(user("b"))
+        assert session.trouble is None
+    marks = [line for line in journal_of(session).read_bytes().split(b"\n") if b'"mark"' in line]
+    assert b'"meta":{"budget":%b}' % number in marks[-1]
+    with store.open(session.id) as again:
+        assert again.recovery.clean
+        assert bytes(again.state.meta["budget"]) == number
+        assert [message.text for message in again.messages] == ["a", "b"]
+        again.compact()
+        assert bytes(again.state.meta["budget"]) == number
+        again.append(user("c"))
+
+
+def test_a_state_nested_too_deep_has_no_mark():
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert draft_mark(State(meta={"deep": deep})) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -51,3 +51,14 @@ def test_a_session_is_found_without_being_opened(five, home):
     assert five.find(folder) == folder
     with pytest.raises(holdfast.SessionNotFound):
         five.find("zzzz")
+
+
+@pytest.mark.parametrize(
+    "zone", [None, *(timezone(timedelta(hours=hours)) for hours in (-12, 0, 14))]
+)
+def test_the_edges_of_time_mean_everything_or_nothing(five, zone):
+    first, last = datetime.min.replace(tzinfo=zone), datetime.max.replace(tzinfo=zone)
+    for ask in (five.list, lambda **when: five.page(**when).sessions):
+        assert len(ask(since=first)) == len(ask(until=last)) == 5
+        assert ask(until=first) == ask(since=last) == []
+    assert len(five.search("hello", since=first, until=last)) == 5

@@ -177,3 +177,13 @@ def test_a_scratch_folder_is_no_session(store):
     assert folder.is_dir()
     assert store.list() == []
     assert store.ids() == set()
+
+
+@pytest.mark.parametrize("odd", ["", '"', "\ud800", "yesterday", "2026-05-06T18:00:00\n"])
+def test_a_time_that_is_none_becomes_that_of_now(store, odd):
+    with store.stage(ID, started=odd) as staging:
+        staging.add(past(1, user("m"), None, odd))
+        staging.publish()
+    assert store.verify(ID).ok
+    (summary,) = store.list()
+    assert STARTED < summary.started <= summary.updated

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 
 import pytest
@@ -173,6 +173,21 @@ def test_a_restoration_that_fails_is_an_error_of_ours(fragile, files):
     assert fragile.restore(FIRST) == FIRST
 
 
+EAST, WEST = timezone(timedelta(hours=14)), timezone(-timedelta(hours=12))
+
+
+class FakeZone(tzinfo):
+    """A zone that is two days off, which none can be."""
+
+    def utcoffset(self, _: datetime | None) -> timedelta:
+        return timedelta(days=2)
+
+    dst = utcoffset
+
+    def tzname(self, _: datetime | None) -> str:
+        return "nowhere"
+
+
 @pytest.fixture
 def ages(store, monkeypatch):
     """Sessions that were last updated 1, 10 and 100 days ago; returns their ids."""
@@ -197,6 +212,9 @@ def ages(store, monkeypatch):
         (timedelta(days=1000), {1, 10, 100}),
         (datetime(300, 1, 1, tzinfo=UTC), {1, 10, 100}),
         (0, set()),
+        (datetime.min, {1, 10, 100}),  # noqa: DTZ901  as people write it
+        (datetime.min.replace(tzinfo=EAST), {1, 10, 100}),
+        (datetime.max.replace(tzinfo=WEST), set()),
     ],
 )
 def test_cleaning_up_by_age_counts_what_it_moved(store, home, ages, older_than, left):
@@ -209,7 +227,20 @@ def test_cleaning_up_by_age_counts_what_it_moved(store, home, ages, older_than, 
     assert len(store.list()) == 3
 
 
-@pytest.mark.parametrize("older_than", ["1d", None, float("nan"), timedelta.max, -float("inf")])
+@pytest.mark.parametrize(
+    "older_than",
+    [
+        "1d",
+        None,
+        float("nan"),
+        timedelta.max,
+        -float("inf"),
+        -3600,
+        -0.001,
+        timedelta(days=-1),
+        datetime(2026, 1, 1, tzinfo=FakeZone()),
+    ],
+)
 def test_an_age_that_is_none_is_refused(store, home, ages, older_than):
     before = snapshot(home)
     with pytest.raises(holdfast.UsageError):

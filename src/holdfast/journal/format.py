@@ -49,6 +49,7 @@ _START = re.compile(
     rb'(?:"id":("(?:[^"\\]|\\.){1,4000}"),)?(?:"batch":(\[\d{1,9},\d{1,9}\]),)?'
     rb'"type":"([a-z_]{1,40})"'
 )
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
 SEQ_START = re.compile(rb'\{"seq":(\d{1,15}),')
 _RECORD_START = re.compile(rb'\{"seq":\d')
 _SCANNER = json.JSONDecoder(parse_int=str, parse_float=str)  # a number of any length will do
@@ -73,6 +74,11 @@ def timestamp() -> str:
     return text + _MILLISECONDS[milliseconds]
 
 
+def is_time(at: str) -> bool:
+    """Tell whether text can stand as the time of a line; another program may have written any."""
+    return _TIME.fullmatch(at) is not None
+
+
 @lru_cache(maxsize=64)
 def _quoted(type_name: str) -> str:
     return dumps(type_name).decode()
@@ -88,7 +94,10 @@ def seal(
     id: str | None = None,
     batch: tuple[int, int] | None = None,
 ) -> bytes:
-    """Return a whole line without its newline, chained to the previous line's sum."""
+    """Return a whole line without its newline, chained to the previous line's sum.
+
+    ``at`` is written as it is: a time that comes from elsewhere has to pass ``is_time`` first.
+    """
     optional = ""
     if parent != NO_PARENT_FIELD:
         optional = f'"parent":{"null" if parent is None else parent},'

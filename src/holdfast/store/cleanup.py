@@ -28,16 +28,23 @@ _ABANDONED_AFTER_NS = 3600 * 1_000_000_000
 
 
 def point_in_time(older_than: Moment) -> datetime:
-    """Return the time before which a session is old."""
+    """Return the time before which a session is old.
+
+    Raises:
+        UsageError: it is no time, or an age that nothing has; a negative one would take everything.
+    """
     if isinstance(older_than, datetime):
         return older_than
     try:
         age = older_than if isinstance(older_than, timedelta) else timedelta(seconds=older_than)
-        return datetime.now(UTC) - age
+        moment = datetime.now(UTC) - age
     except (TypeError, ValueError, OverflowError):
         raise UsageError(
             f"{older_than!r} is neither a time nor an age (a timedelta, or seconds) within reach."
         ) from None
+    if age < timedelta(0):
+        raise UsageError(f"{older_than!r} is no age: it is less than nothing.")
+    return moment
 
 
 def move_all_to_trash(home: Home, summaries: Iterable[Summary]) -> int:

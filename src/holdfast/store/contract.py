@@ -20,14 +20,23 @@ if TYPE_CHECKING:  # a list of sessions needs none of it
 
 CLEAN, RUNNING, INTERRUPTED, DAMAGED = "clean", "running", "interrupted", "damaged"
 MIGRATED, LEFT = "migrated", "left"
+_EDGES = (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
 
 
 def stamp(moment: datetime) -> str:
     """Return a time as it stands in entries and summaries, so that both compare as text."""
     if not isinstance(moment, datetime):
         raise UsageError(f"{moment!r} is not a point in time: give a datetime.")
+    try:
+        there = moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        # It is so near an edge of time that in UTC it is beyond; or its zone is none.
+        edges = [edge for edge in _EDGES if edge.year == moment.year]
+        if not edges:
+            raise UsageError(f"{moment!r} is not a point in time: its zone is wrong.") from None
+        there = edges[0]
     # Not strftime, which writes a year before 1000 with fewer digits.
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+    return there.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 class Summary(Struct, frozen=True, omit_defaults=True):

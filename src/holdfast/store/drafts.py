@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from holdfast.errors import UsageError
-from holdfast.journal.format import LONGEST_LINE_BYTES, seal
+from holdfast.journal.format import LONGEST_LINE_BYTES, is_time, seal, timestamp
 from holdfast.journal.ticket import Draft
 from holdfast.model import entry as bodies
 from holdfast.model.codec import encode_body, type_of
@@ -81,10 +81,14 @@ def draft_mark(state: State) -> Draft | None:
 
 
 def seal_past(past: Past, chain: bytes, batch: tuple[int, int] | None = None) -> Entry:
-    """Return the entry, its line chained to the previous line's sum."""
+    """Return the entry, its line chained to the previous line's sum.
+
+    A time that is none becomes that of now: other programs' importers make these, too.
+    """
     type_name, body, data = past.draft
-    line = seal(past.seq, past.at, type_name, data, chain, past.parent, None, batch)
-    return Entry(past.seq, past.at, type_name, body, past.parent, None, batch, "ok", line)
+    at = past.at if is_time(past.at) else timestamp()
+    line = seal(past.seq, at, type_name, data, chain, past.parent, None, batch)
+    return Entry(past.seq, at, type_name, body, past.parent, None, batch, "ok", line)
 
 
 def seal_all(pasts: Sequence[Past], top: int, chain: bytes) -> list[Entry]:

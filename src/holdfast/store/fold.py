@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from holdfast.errors import UsageError
 from holdfast.model.codec import convert
 from holdfast.model.entry import (
     BODIES,
@@ -57,8 +58,16 @@ def fold(entries: Iterable[Entry], state: State | None = None) -> State:
 
 
 def mark_of(state: State) -> Mark:
-    """Return the mark that holds ``state``."""
-    return Mark(state=msgspec.to_builtins(state))
+    """Return the mark that holds ``state``.
+
+    Raises:
+        UsageError: no mark can hold it.
+    """
+    try:
+        # A number that Python cannot hold stands in the state as it was read.
+        return Mark(state=msgspec.to_builtins(state, builtin_types=(msgspec.Raw,)))
+    except RecursionError:
+        raise UsageError("The state of this session is nested too deep for a mark.") from None
 
 
 def state_in(entry: Entry) -> State | None:

@@ -26,6 +26,7 @@ from holdfast.store.blobs import Blobs
 from holdfast.store.conditions import Facts, agent_of
 from holdfast.store.documents import COUNTS, Memory, Reader, Tally
 from holdfast.store.resuming import read_state
+from holdfast.store.rows import speakable
 from holdfast.store.schema import DOCUMENT_BITS
 from holdfast.store.texts import MOST_CHARACTERS, folded, spaced
 
@@ -263,7 +264,7 @@ class Growth:
         facets = [self._name("role", found.role), *tools, *([] if model is None else [model])]
         self._connection.execute(
             "INSERT INTO texts (rowid, text, facets) VALUES (?, ?, ?)",
-            (rowid, _speakable(text), " ".join(f"n{number}" for number in facets)),
+            (rowid, speakable(text), " ".join(f"n{number}" for number in facets)),
         )
         self._connection.execute(
             "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -273,7 +274,7 @@ class Growth:
                 file,
                 entry.offset,
                 len(entry.line),
-                _speakable(found.at),
+                speakable(found.at),
                 tools[0] if tools else None,
                 model,
             ),
@@ -322,7 +323,7 @@ class Growth:
     def _facts(self, row: _Row, facts: Facts) -> None:
         self._connection.execute(
             "UPDATE sessions SET updated = ?, facts = ? WHERE number = ?",
-            (_speakable(facts.updated), dumps(msgspec.to_builtins(facts)), row.number),
+            (speakable(facts.updated), dumps(msgspec.to_builtins(facts)), row.number),
         )
 
     def _counted(self, row: _Row, model: str | None) -> dict[str, float]:
@@ -374,12 +375,3 @@ def _sum(segment: Segment, end: int) -> int:
     for start in range(0, end, _BLOCK_BYTES):
         total = crc32(segment.read(start, min(start + _BLOCK_BYTES, end)), total)
     return total
-
-
-def _speakable(text: str) -> str:
-    """Return text that SQLite takes: without halves of characters."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
-    return text

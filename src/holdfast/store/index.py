@@ -4,7 +4,8 @@ The files are the truth. A row counts only while inode, size and times of its jo
 what they were when it was read, compared for equality, never for order. A row read within two
 seconds of the journal's last change is read again next time, because a later change may carry the
 same time stamp. What is on disk is listed whether or not it is in the cache or can be read; what
-is only in the cache is not listed.
+is only in the cache is not listed. One session, whatever is in it, never keeps the others from
+being listed.
 
 Writers never touch the index.
 """
@@ -18,6 +19,7 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from struct import Struct
+from struct import error as StructError  # noqa: N812  a class, in lower case there
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -25,6 +27,7 @@ import msgspec
 from holdfast.errors import DamagedJournal
 from holdfast.journal.names import JOURNAL_NAME, LIVE_NAME
 from holdfast.store.contract import CLEAN, DAMAGED, INTERRUPTED, RUNNING, Page, Summary, stamp
+from holdfast.store.rows import column, row_of, unpacked
 
 if TYPE_CHECKING:
     import os
@@ -33,12 +36,13 @@ if TYPE_CHECKING:
     from holdfast.journal.reader import Journal
     from holdfast.model.state import State
     from holdfast.store.home import Home
+    from holdfast.store.rows import Row
 
 _VERSION = 2
 _SETTLED_AFTER_NS = 2_000_000_000
 _BUSY_SECONDS = 1.0
 _SAVE_EVERY = 2000
-_pack = Struct("4q").pack
+_pack = Struct("Q3q").pack
 _NEVER = b""  # a fingerprint that no file has
 _SCHEMA = """
     CREATE TABLE sessions (
@@ -66,18 +70,7 @@ _NOT_NOW = frozenset(
         sqlite3.SQLITE_PERM,
     }
 )
-_SUMMARY = msgspec.msgpack.Decoder(Summary)
 _Seen = TypeVar("_Seen")
-
-
-class Row(msgspec.Struct, frozen=True):
-    """What the index knows of one session."""
-
-    id: str
-    fingerprint: bytes
-    turn_open: bool
-    has_live: bool
-    summary: Summary
 
 
 class _Where(NamedTuple):
@@ -128,17 +121,44 @@ class Index:
     def _newest(
         self, connection: sqlite3.Connection, where: _Where, limit: int | None
     ) -> list[Summary]:
-        query = (
-            "SELECT summary, turn_open, has_live FROM sessions "  # noqa: S608  only our own words; values are bound
-            f"WHERE {where.conditions} ORDER BY updated DESC, id DESC LIMIT ?"
-        )
-        rows = connection.execute(query, [*where.values, -1 if limit is None else limit]).fetchall()
+        # Only our own words; values are bound.
+        chosen = f"FROM sessions WHERE {where.conditions} ORDER BY updated DESC, id DESC LIMIT ?"
+        values = [*where.values, -1 if limit is None else limit]
+        query = f"SELECT summary, turn_open, has_live {chosen}"
+        rows = connection.execute(query, values).fetchall()
+        try:
+            return [
+                self._with_state(unpacked(data), turn_open=turn_open)
+                if turn_open or has_live
+                else unpacked(data)
+                for data, turn_open, has_live in rows
+            ]
+        except Exception:  # noqa: BLE001  nothing that is in one row may hide the others
+            query = f"SELECT id, summary, turn_open {chosen}"
+            rows = connection.execute(query, values).fetchall()
         return [
-            self._with_state(_unpacked(data), turn_open=turn_open)
-            if turn_open or has_live
-            else _unpacked(data)
-            for data, turn_open, has_live in rows
+            self._looked_at(connection, session_id, data, turn_open=turn_open)
+            for session_id, data, turn_open in rows
         ]
+
+    def _looked_at(
+        self,
+        connection: sqlite3.Connection,
+        session_id: str,
+        data: bytes,
+        *,
+        turn_open: bool,
+    ) -> Summary:
+        """Return what a row says; if that cannot be told, what the files say."""
+        with suppress(Exception):
+            return self._with_state(unpacked(data), turn_open=turn_open)
+        folder = self._home.folder(session_id)
+        row = self._examined(session_id, folder, is_folder=self._home.has(session_id))
+        self._save(connection, [row])
+        try:
+            return self._with_state(row.summary, turn_open=row.turn_open)
+        except Exception as error:  # noqa: BLE001  as above
+            return self._unforeseen(folder, error).summary
 
     def _query(
         self,
@@ -152,8 +172,6 @@ class Index:
             # Locked, full or read-only: somebody else needs it more. Anything else is corrupt.
             if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _NOT_NOW:
                 self._discard()
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            self._discard()
         return self._ask(_IN_MEMORY, look, progress)
 
     def _ask(
@@ -219,20 +237,26 @@ class Index:
                 try:
                     if fingerprint == _fingerprint(status_of(f"{entry.path}/{JOURNAL_NAME}")):
                         continue
-                except OSError:
+                except (OSError, StructError):
                     pass
             stale.append((entry.name, entry.path, is_folder))
         if known:
             connection.executemany("DELETE FROM sessions WHERE id = ?", [(name,) for name in known])
         rows: list[Row] = []
         for done, (name, path, is_folder) in enumerate(stale, 1):
-            rows.append(self._read(name, Path(path), is_folder=is_folder))
+            rows.append(self._examined(name, Path(path), is_folder=is_folder))
             if len(rows) >= _SAVE_EVERY:
                 self._save(connection, rows)
                 rows = []
             if progress is not None:
                 progress(done, len(stale))
         self._save(connection, rows)
+
+    def _examined(self, session_id: str, folder: Path, *, is_folder: bool) -> Row:
+        try:
+            return self._read(session_id, folder, is_folder=is_folder)
+        except Exception as error:  # noqa: BLE001  nothing in one session may hide the others
+            return self._unforeseen(folder, error)
 
     def _read(self, session_id: str, folder: Path, *, is_folder: bool) -> Row:
         files, journal_path = self._home.files, folder / JOURNAL_NAME
@@ -266,40 +290,31 @@ class Index:
             return self._damaged(folder, [journal_path, folder], problem)
         age_ns = time.time_ns() - status.st_mtime_ns
         lasting = lasting and age_ns > _SETTLED_AFTER_NS
-        return Row(
-            session_id,
-            _fingerprint(status) if lasting else _NEVER,
-            opened.state.turn_is_open,
-            has_live,
+        return row_of(
             summary,
+            _fingerprint(status) if lasting else _NEVER,
+            turn_open=opened.state.turn_is_open,
+            has_live=has_live,
         )
+
+    def _unforeseen(self, folder: Path, error: Exception) -> Row:
+        # The error as code would write it: its message may quote what could not be held.
+        return self._damaged(folder, [folder / JOURNAL_NAME, folder], f"cannot be read: {error!r}")
 
     def _damaged(self, folder: Path, dated_by: list[Path], problem: str) -> Row:
         # Without a time it would come last in the list, and a limit would hide it.
         updated = ""
         for path in reversed(dated_by):
-            with suppress(OSError):
+            with suppress(OSError, ValueError, OverflowError):  # a year that no datetime has
                 status = self._home.files.status_of(path)
                 updated = stamp(datetime.fromtimestamp(status.st_mtime, UTC))
         summary = Summary(folder.name, DAMAGED, updated=updated, problem=problem)
-        return Row(folder.name, _NEVER, turn_open=False, has_live=False, summary=summary)
+        return row_of(summary, _NEVER, turn_open=False, has_live=False)
 
     def _save(self, connection: sqlite3.Connection, rows: list[Row]) -> None:
         connection.executemany(
             "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                (
-                    row.id,
-                    row.fingerprint,
-                    row.summary.updated,
-                    _column(row.summary.workspace),
-                    _column(row.summary.project),
-                    row.turn_open,
-                    row.has_live,
-                    _packed(row.summary),
-                )
-                for row in rows
-            ],
+            [row.values for row in rows],
         )
         connection.commit()
 
@@ -314,7 +329,7 @@ def _where(
     conditions: list[str] = ["1"]
     values: list[Any] = []
     for condition, value in (
-        ("workspace = ?", _column(workspace)),
+        ("workspace = ?", column(workspace)),
         ("updated >= ?", since),
         ("updated < ?", until),
     ):
@@ -323,12 +338,12 @@ def _where(
             values.append(value)
     if projects is not None:
         conditions.append(f"project IN ({','.join('?' * len(projects))})")
-        values += [_column(project) for project in projects]
+        values += [column(project) for project in projects]
     return _Where(" AND ".join(conditions), values)
 
 
 def _count(connection: sqlite3.Connection, where: _Where) -> int:
-    query = f"SELECT COUNT(*) FROM sessions WHERE {where.conditions}"  # noqa: S608  as above
+    query = f"SELECT COUNT(*) FROM sessions WHERE {where.conditions}"  # noqa: S608  only our own words; values are bound
     (number,) = connection.execute(query, where.values).fetchone()
     return int(number)
 
@@ -345,32 +360,6 @@ def _prepare(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA user_version = {_VERSION}")
     # A page that a power cut tore can look whole to SQLite, and hide or repeat a session.
     connection.execute("PRAGMA synchronous = FULL")
-
-
-def _column(text: str | None) -> bytes | None:
-    """Return text as it is compared: a path may have bytes that are not UTF-8."""
-    return None if text is None else text.encode("utf-8", "surrogatepass")
-
-
-def _packed(summary: Summary) -> bytes:
-    try:
-        return msgspec.msgpack.encode(summary)
-    except (UnicodeEncodeError, OverflowError):
-        # A lone surrogate, or a number of more than 64 bits: JSON can hold them.
-        from holdfast.model.codec import dumps  # noqa: PLC0415  see _read
-
-        return dumps(msgspec.to_builtins(summary))
-
-
-def _unpacked(data: bytes) -> Summary:
-    if not data.startswith(b"{"):  # which no MessagePack object starts with
-        return _SUMMARY.decode(data)
-    from holdfast.model.codec import loads  # noqa: PLC0415  see _read
-
-    try:
-        return msgspec.convert(loads(data), Summary)
-    except ValueError as error:
-        raise msgspec.DecodeError(str(error)) from error
 
 
 def _summary(session_id: str, state: State, journal: Journal) -> Summary:

@@ -20,7 +20,7 @@ import msgspec
 
 from holdfast.journal.appender import Place
 from holdfast.journal.damage import Damage, Record
-from holdfast.journal.format import chain_after, parse, seal, timestamp
+from holdfast.journal.format import chain_after, is_time, parse, seal, timestamp
 from holdfast.journal.names import JOURNAL_NAME, segment_name
 from holdfast.model.codec import encode_body, type_of
 from holdfast.model.entry import TREE, Body, Entry, Gap, Header
@@ -76,7 +76,9 @@ class Copy:
     def chunks(self) -> Iterator[bytes]:
         """Yield the new file, line by line."""
         old_header = self._journal.header
-        at = old_header.at if old_header and not self._header.forked_from else timestamp()
+        at = timestamp()
+        if old_header and not self._header.forked_from and is_time(old_header.at):
+            at = old_header.at
         chain = chain_after(old_header) if old_header else None
         header = msgspec.structs.replace(self._header, chain=(chain or b"").decode())
         yield self._sealed(0, at, header, b"")
@@ -96,6 +98,8 @@ class Copy:
         if hole:
             yield self._gap(hole, None)
         self.state = self._final_state(self.state)
+        if not is_time(self.state.started):
+            self.state = msgspec.structs.replace(self.state, started=at)
         seq = max(self._top + 1, self._next_seq)
         yield self._sealed(seq, timestamp(), mark_of(self.state), self._chain)
 

@@ -77,7 +77,7 @@ class Staging(Unseen):
         entry = seal_past(past, self._chain)
         line = entry.line
         self._chain = line[-10:-2]
-        self._top, self._at = past.seq, past.at
+        self._top, self._at = past.seq, entry.at
         entry.line = b""  # the fold needs none, and a mark may be far away
         self._unfolded.append(entry)
         self._waiting.append(line)

@@ -20,7 +20,8 @@ from holdfast.model.entry import Entry
 from holdfast.store import index
 from holdfast.store.contract import Summary
 from holdfast.store.home import Home
-from holdfast.store.index import Index, Row
+from holdfast.store.index import Index
+from holdfast.store.rows import packed, unpacked
 
 CAUGHT_BY = ("A",)
 _INODE_BYTES = 8
@@ -49,24 +50,22 @@ def _tell_index(files: Files, place: Place, data: bytes) -> None:
     if not home.index.exists():
         return
     with closing(sqlite3.connect(home.index)) as connection:
-        row = _row(connection, Index(home), place)
-        summary = _with_added(row.summary, data)
+        summary = _with_added(_known(connection, Index(home), place), data)
         change = "UPDATE sessions SET summary = ?, updated = ? WHERE id = ?"
-        connection.execute(change, [index._packed(summary), summary.updated, row.id])
+        connection.execute(change, [packed(summary), summary.updated, summary.id])
         connection.commit()
 
 
-def _row(connection: sqlite3.Connection, rows: Index, place: Place) -> Row:
-    """Return the row of a journal; read anew, as a listing would, if it is another's."""
+def _known(connection: sqlite3.Connection, rows: Index, place: Place) -> Summary:
+    """Return what the row of a journal says; read anew, as a listing would, if it is another's."""
     name = place.folder.name
-    question = "SELECT fingerprint, turn_open, has_live, summary FROM sessions WHERE id = ?"
+    question = "SELECT fingerprint, summary FROM sessions WHERE id = ?"
     found = connection.execute(question, [name]).fetchone()
     if found is not None and found[0] == index._fingerprint(place.path.stat()):
-        fingerprint, turn_open, has_live, summary = found
-        return Row(name, fingerprint, turn_open, has_live, index._unpacked(summary))
+        return unpacked(found[1])
     row = rows._read(name, place.folder, is_folder=True)
     rows._save(connection, [row])
-    return row
+    return row.summary
 
 
 def _with_added(summary: Summary, data: bytes) -> Summary:
