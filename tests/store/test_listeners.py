@@ -91,3 +91,45 @@ def test_one_that_appends_is_told_of_it_afterwards():
     listeners.untold.append(entry(1))
     listeners.tell()
     assert heard == [1, 2]
+
+
+def waits(listeners: Listeners) -> threading.Thread:
+    thread = threading.Thread(target=listeners.wait_for_others, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_others_wait_until_the_telling_is_over_and_a_listener_does_not():
+    listeners = Listeners(threading.RLock())
+    waiting: list[threading.Thread] = []
+
+    def callback(_: Entry) -> None:
+        listeners.wait_for_others()
+        assert listeners.is_done()  # although there is more to tell: it does not wait for itself
+        waiting.append(waits(listeners))
+        waiting[-1].join(0.02)
+        assert waiting[-1].is_alive()
+
+    listeners.callbacks.append(callback)
+    listeners.untold.extend(map(entry, [1, 2]))
+    assert not listeners.is_done()
+    listeners.tell()
+    assert listeners.is_done()
+    assert len(waiting) == 2
+    for thread in waiting:
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("leaving", [False, True])
+@pytest.mark.parametrize("nth", [1, 2])
+def test_nobody_waits_for_a_turn_that_an_interrupt_took_away(nth, leaving):
+    listeners = Listeners(FakeMutex(nth, leaving=leaving))  # type: ignore[arg-type]  # as a lock
+    told_to(listeners)
+    listeners.untold.extend(map(entry, [1, 2]))
+    with pytest.raises(KeyboardInterrupt) as caught:
+        listeners.tell()
+    thread = waits(listeners)
+    thread.join(30)
+    assert not thread.is_alive()
+    assert caught.tb is not None  # it keeps the turn alive

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import threading
+import time
 
 import pytest
 
@@ -159,6 +160,69 @@ def test_listeners_hear_what_close_writes(store):
     stream.write("half")
     session.close()
     assert heard_texts(heard) == ["a", "half"]
+
+
+def answering(session, begun=None):
+    """Answer each question; not before it would be too late, if closing did not wait."""
+
+    def callback(entry: holdfast.Entry) -> None:
+        if isinstance(entry.body, holdfast.Message) and entry.body.role == "user":
+            if begun is not None:
+                begun.set()
+            deadline = time.monotonic() + 0.3
+            while not session._recorder.closed and time.monotonic() < deadline:
+                time.sleep(0.002)
+            session.append(holdfast.assistant(f"answer to {entry.body.text}"))
+
+    session.on_entry(callback)
+
+
+def test_closing_waits_for_a_listener_that_appends_in_another_thread(store):
+    session = store.create()
+    begun = threading.Event()
+    answering(session, begun)
+    heard, _ = recorded(session)
+    session.submit(user("q"))
+    assert begun.wait(30)
+    session.close()
+    assert [message.text for message in session.messages] == ["q", "answer to q"]
+    assert heard_texts(heard) == ["q", "answer to q"]
+
+
+def test_closing_waits_for_a_listener_that_begins_meanwhile(store, monkeypatch):
+    session = store.create()
+    session.append(holdfast.assistant("hello"))
+    begun = threading.Event()
+    answering(session, begun)
+    other = threading.Thread(target=lambda: session.append(user("q")))
+    flush = session._recorder.flush
+
+    def flush_before_another_appends() -> None:
+        flush()
+        if not begun.is_set():
+            other.start()
+            assert begun.wait(30)
+
+    monkeypatch.setattr(session._recorder, "flush", flush_before_another_appends)
+    session.close()
+    other.join(30)
+    assert [message.text for message in session.messages] == ["hello", "q", "answer to q"]
+
+
+@pytest.mark.parametrize("how", ["append", "submit"])
+def test_a_listener_may_close(store, how, eventually):
+    session = store.create()
+    session.append(user("a"))
+    heard, _ = recorded(session)
+
+    def callback(entry: holdfast.Entry) -> None:
+        if isinstance(entry.body, holdfast.Message) and entry.body.text == "b":
+            session.close()
+
+    session.on_entry(callback)
+    getattr(session, how)([user("b"), user("c")])
+    eventually(lambda: session._recorder.closed and heard_texts(heard) == ["b", "c"])
+    assert store.open(session.id).messages[-1].text == "c"
 
 
 def test_a_round_that_is_published_twice_is_heard_once(store):

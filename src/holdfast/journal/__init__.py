@@ -9,9 +9,9 @@ This layer knows nothing of agents. A journal is a folder:
     damaged/             bytes that repair cut off, kept
 
 Life of a journal: a writer makes the folder under a temporary name, puts header and first entries
-in with one write, syncs, renames it into place. From then on it only appends: one ``write`` and
-one ``fdatasync`` for all that is waiting, then the acknowledgements. A reader takes whole lines
-up to the durable offset in ``lock``; what lies beyond it syncs first.
+in with one write, syncs, renames it into place. From then on it only appends: one write and one
+sync (on Linux a single call) for all that is waiting, then the acknowledgements. A reader takes
+whole lines up to the durable offset in ``lock``; what lies beyond it syncs first.
 
     files     every file-system call there is, and the seam where tests inject faults
     format    how a line is made, sealed and read back

@@ -9,6 +9,7 @@ resolves to the nearest earlier message or checkpoint that can.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import ref
 
 from holdfast.model.entry import TREE, Checkpoint, Entry, Head
 from holdfast.model.message import Message
@@ -60,21 +61,61 @@ def walk(journal: Journal, head: int | None, noticed: list[Damage]) -> Iterator[
                 lost = True
 
 
+class Meanwhile:
+    """What happens to a branch while somebody reads it from the disk."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        """What became durable."""
+        self.forgotten = False
+        """Whether it may be another branch by now, or in another file."""
+
+
 class Branch:
     """The part of the current branch that has been asked for, kept in step with appends."""
 
     def __init__(self) -> None:
         self._items: list[tuple[int, Message | Checkpoint]] | None = None
         self._whole = False
+        self._watched: list[ref[Meanwhile]] = []  # weakly: a reader may be interrupted
         self.virtual: list[Message] = []
         """Messages that a read-only view shows and nobody has written."""
 
     def forget(self) -> None:
         """Drop everything; it will be read again when asked for."""
         self._items, self._whole = None, False
+        for meanwhile in self._readers():
+            meanwhile.forgotten = True
+
+    def watch(self) -> Meanwhile:
+        """Return what will have happened to the branch until ``install``, from now on."""
+        meanwhile = Meanwhile()
+        self._watched = [ref(each) for each in (*self._readers(), meanwhile)]
+        return meanwhile
+
+    def _readers(self) -> list[Meanwhile]:
+        return [reader for each in self._watched if (reader := each()) is not None]
+
+    def install(self, read: Branch, meanwhile: Meanwhile) -> bool:
+        """Take over what was read, and what happened meanwhile; tell whether that was possible.
+
+        It was not if the head was moved, or the journal rewritten: then it has to be read again.
+        """
+        read.extend(meanwhile.entries)
+        if meanwhile.forgotten or read._items is None:
+            return False
+        if not self.has(whole=read._whole):  # else another reader was first
+            self._items, self._whole = read._items, read._whole
+        return True
 
     def extend(self, entries: list[Entry]) -> None:
         """Follow durable entries."""
+        if self._watched:
+            readers = self._readers()
+            if not readers:
+                self._watched = []
+            for meanwhile in readers:
+                meanwhile.entries += entries
         if self._items is None:
             return
         for entry in entries:

@@ -118,15 +118,21 @@ class Reading:
                 assert journal is not None
                 self._branch.load(journal, self.state.head, [], whole=whole)
             return self._branch
-        with recorder.mutex:
-            if recorder.branch.has(whole=whole):  # then nothing has to be read or opened
-                return recorder.branch.copy()
-        with recorder.mutex, self.journal() as journal:
+        while True:
+            with recorder.mutex:
+                branch = recorder.branch
+                if branch.has(whole=whole):  # then nothing has to be read or opened
+                    return branch.copy()
+                meanwhile, head = branch.watch(), recorder.state.head
+            read = Branch()
             noticed: list[Damage] = []
-            if journal is not None:
-                recorder.branch.load(journal, recorder.state.head, noticed, whole=whole)
-            recorder.introduction.note(noticed)
-            return recorder.branch.copy()
+            with self.journal() as journal:  # without the mutex: those who append do not wait
+                if journal is not None:
+                    read.load(journal, head, noticed, whole=whole)
+            with recorder.mutex:
+                if journal is None or branch.install(read, meanwhile):
+                    recorder.introduction.note(noticed)
+                    return branch.copy()
 
     @contextmanager
     def journal(self) -> Iterator[Journal | None]:

@@ -359,6 +359,9 @@ class Recorder:
     def close(self) -> None:
         """Finish streams as interrupted, make everything durable, let go of the lock.
 
+        Listeners are told of everything first, and what they append is accepted; unless it is a
+        listener that closes: it cannot wait for itself.
+
         Raises:
             DiskFull: entries still wait for room; the session stays open.
             WriteFailed: entries that nobody waited for were lost.
@@ -366,11 +369,15 @@ class Recorder:
         if self.closed:  # also in a forked child, where the mutex may be held by nobody
             return
         try:
-            self.streams.interrupt_all()
-            self.flush()
-            self._deliver()
-            with self.at_rest():
-                self._acceptance.closed = True
+            while True:
+                self.listeners.wait_for_others()
+                self.streams.interrupt_all()
+                self.flush()
+                self._deliver()
+                with self.at_rest():
+                    if self.listeners.is_done():  # else one may be about to append
+                        self._acceptance.closed = True
+                        break
         except DiskFull:
             raise
         except HoldfastError:

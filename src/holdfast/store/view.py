@@ -1,7 +1,9 @@
 """A journal that is being written, as its own session reads it.
 
 It shows all that is durable and nothing else. It is opened when it is first asked for, anew after
-a rewrite has put another file in its place, and also if somebody took the files away.
+a rewrite has put another file in its place, and also if somebody took the files away. What was
+given out can be read without the mutex for as long as it is held on to: it is let go of, never
+closed under somebody's eyes, and its end only moves on.
 """
 
 from __future__ import annotations
@@ -25,7 +27,6 @@ class View:
     def of(self, place: Place) -> Journal:
         """Return all that is durable of the journal at ``place``."""
         if self._journal is not None and self._journal.last.inode != place.inode:
-            self._journal.close()
             self._journal = None
         if self._journal is None:
             self._journal = self._open(place)
@@ -45,6 +46,4 @@ class View:
 
     def close(self) -> None:
         """Let go of the files; they are opened again if need be."""
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
+        self._journal = None  # whose files are closed with the last one who reads from it
