@@ -97,6 +97,15 @@ def test_write_failed_says_what_is_safe():
     assert "everything up to entry 7 is safe" in str(WriteFailed("Gone", 7))
     assert WriteFailed("Gone", 7).last_durable == 7
     assert "nothing was saved yet" in str(WriteFailed("Gone", None))
+    assert not WriteFailed("Gone", 7).may_be_gone
+
+
+def test_write_failed_does_not_call_safe_what_may_be_gone():
+    error = WriteFailed("The journal was deleted", 7, may_be_gone=True)
+    assert "safe" not in str(error)
+    assert "what was written may be gone" in str(error)
+    assert "export it now" in str(error)
+    assert (error.last_durable, error.may_be_gone) == (7, True)
 
 
 def test_disk_full_counts_what_waits():

@@ -88,22 +88,31 @@ class SessionLocked(StorageError):
 class WriteFailed(StorageError):
     """The journal cannot be written any more; what was acknowledged is safe.
 
+    Unless somebody else has deleted, replaced or changed the journal: then it ``may_be_gone``.
+
     Attributes:
         last_durable: sequence number of the last acknowledged entry, ``None`` if there is none.
+        may_be_gone: whether what was acknowledged may not be there any more.
     """
 
     exit_code = 74
 
-    def __init__(self, reason: str, last_durable: int | None) -> None:
-        safe = (
-            "nothing was saved yet"
-            if last_durable is None
-            else f"everything up to entry {last_durable} is safe"
-        )
-        super().__init__(
-            f"{reason}; {safe}, the session is read-only now and can still be exported."
-        )
+    def __init__(self, reason: str, last_durable: int | None, *, may_be_gone: bool = False) -> None:
+        if may_be_gone:
+            rest = (
+                "what was written may be gone, the session is read-only now and can still be "
+                "exported from memory: export it now"
+            )
+        else:
+            safe = (
+                "nothing was saved yet"
+                if last_durable is None
+                else f"everything up to entry {last_durable} is safe"
+            )
+            rest = f"{safe}, the session is read-only now and can still be exported"
+        super().__init__(f"{reason}; {rest}.")
         self.last_durable = last_durable
+        self.may_be_gone = may_be_gone
 
 
 class DiskFull(StorageError):

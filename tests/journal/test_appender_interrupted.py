@@ -35,6 +35,8 @@ class TestSomebodyMeddles:
         with pytest.raises(WriteFailed, match=word) as caught:
             waiting.wait()
         assert caught.value.last_durable == 2
+        assert caught.value.may_be_gone
+        assert "export it now" in str(caught.value)
         with pytest.raises(WriteFailed):
             desk.append("d")
         assert desk.files.count("write") == 0

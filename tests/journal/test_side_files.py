@@ -28,6 +28,7 @@ def test_a_writer_whose_lock_was_removed_stops(tmp_path, files):
     with pytest.raises(holdfast.WriteFailed, match=r"lock of .* was removed") as caught:
         desk.append("b")
     assert caught.value.last_durable == 1
+    assert not caught.value.may_be_gone  # what was written is where it was
     assert desk.texts() == ["a"]
     desk.writer.close()
 

@@ -29,6 +29,8 @@ def test_a_workspace_that_is_no_path(store, home, folder):
     with pytest.raises(holdfast.UsageError, match="not the path of a folder"):
         store.session("key", workspace=folder)
     with pytest.raises(holdfast.UsageError, match="not the path of a folder"):
+        store.create().update(workspace=folder)
+    with pytest.raises(holdfast.UsageError, match="not the path of a folder"):
         store.list(project=folder)
     assert store.list() == []
 
@@ -105,6 +107,50 @@ def test_a_history_that_is_no_list_of_messages(store, given):
     with pytest.raises(holdfast.UsageError, match="list of messages"):
         session.replace(given)
     assert [message.text for message in session.messages] == ["a"]
+
+
+BOGUS = holdfast.Message(role="bogus", content=[holdfast.Text(text="a")])
+
+
+def test_a_role_that_nobody_has(store):
+    session = store.create()
+    session.append(user("a"))
+    before = session.state
+    for call in (
+        lambda: session.append(BOGUS),
+        lambda: session.replace([user("b"), BOGUS]),
+        lambda: session.checkpoint(BOGUS),
+        lambda: session.checkpoint([user("b"), BOGUS]),
+        lambda: session.append(holdfast.Checkpoint([BOGUS], 1)),
+    ):
+        with pytest.raises(holdfast.UsageError, match="'bogus' is not a role"):
+            call()
+    assert session.state == before
+
+
+@pytest.mark.parametrize("listener", [None, "print", 5])
+def test_a_listener_that_cannot_be_called(store, listener):
+    session = store.create()
+    for call in (session.on_entry, session.on_live):
+        with pytest.raises(holdfast.UsageError, match="A listener is a function"):
+            call(listener)
+    session.append(user("a"))
+
+
+@pytest.mark.parametrize("data", ["abc", None, 5, [1, 2]])
+def test_what_is_to_be_kept_is_bytes(store, data):
+    session = store.create()
+    session.append(user("a"))
+    with pytest.raises(holdfast.UsageError, match="Give bytes"):
+        session.keep(data)
+    assert not (session.path / "blobs").exists()
+
+
+def test_bytes_of_any_kind_are_kept(store):
+    session = store.create()
+    session.append(user("a"))
+    names = {session.keep(kind(b"abc")) for kind in (bytes, bytearray, memoryview)}
+    assert [session.blob(name) for name in names] == [b"abc"]
 
 
 def test_a_store_in_async_code_closes_its_sessions(home):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 
 import pytest
 
@@ -170,3 +171,37 @@ def test_the_store_of_a_batch_has_no_other(store):
         assert isinstance(batch, Batch)
         with pytest.raises(holdfast.UsageError):
             batch.migrate("anywhere")
+
+
+def test_a_batch_that_cannot_look_raises_an_error_of_ours(fragile, files):
+    with fragile.batch() as batch:
+        stage(batch, ID)
+        batch.publish(b"{}")
+        for call in (batch.create, lambda: batch.settle({ID}), lambda: batch.open(ID)):
+            files.fail("status_of", errno.EACCES)
+            with pytest.raises(holdfast.StorageError, match="Permission denied"):
+                call()
+
+
+def test_a_session_of_a_batch_that_cannot_be_made_says_why(fragile, files):
+    with fragile.batch() as batch:
+        session = batch.create(session_id=ID)
+
+        def give_up() -> None:
+            files.fail("status_of", errno.EACCES, times=None)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        files.on("sync", give_up, name="journal.jsonl")
+        with pytest.raises(holdfast.WriteFailed, match="Input/output error"):
+            session.append(holdfast.user("never"))
+        files.heal()
+        session.close()
+
+
+def test_a_batch_is_not_made_where_a_link_leads(store, tmp_path):
+    (store.path / "sessions").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (store.path / "sessions" / ".batch").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(holdfast.StorageError, match="Not a directory"):
+        store.batch()
+    assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -207,6 +207,55 @@ def test_a_blob_cut_short_by_somebody_is_written_again(store):
     assert session.messages == [user(TEXT), user(TEXT)]
 
 
+def alter(path):
+    path.write_bytes(TEXT.encode()[:-1] + b"?")
+
+
+def remove(path):
+    path.unlink()
+
+
+def link_away(path):
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+
+
+@pytest.mark.parametrize("change", [alter, remove, link_away])
+def test_a_payload_that_is_given_again_is_there_again(store, change):
+    session = store.create()
+    session.append(user(TEXT))
+    path = session.path / "blobs" / blobs(session)[0]
+    change(path)
+    session.append(user(TEXT))
+    assert path.read_bytes() == TEXT.encode()
+    assert not path.is_symlink()
+    assert session.messages == [user(TEXT), user(TEXT)]
+    assert store.verify(session.id).problems == []
+
+
+def test_what_is_kept_again_is_there_again(store):
+    session = store.create()
+    session.append(user("hello"))
+    name = session.keep(b"data")
+    (session.path / "blobs" / name).write_bytes(b"date")
+    assert session.keep(b"data") == name
+    assert session.blob(name) == b"data"
+
+
+def test_a_blob_that_is_relied_on_is_synced_and_if_it_cannot_be_written_again(fragile, files):
+    session = fragile.create()
+    session.append(user(TEXT))
+    name = blobs(session)[0]
+    files.calls.clear()
+    session.append(user(TEXT))
+    assert files.first("sync", name) < files.first("write", "journal.jsonl")
+    files.fail("sync", errno.EIO, name=name)
+    files.calls.clear()
+    session.append(user(TEXT))
+    assert files.first("rename", f".{name}.") < files.first("write", "journal.jsonl")
+    assert session.messages == [user(TEXT)] * 3
+
+
 @pytest.mark.parametrize("how", ["missing", "altered", "unreadable"])
 def test_a_blob_that_is_not_what_it_was_leaves_a_reference(fragile, files, how):
     with fragile.create() as session:

@@ -279,6 +279,19 @@ def test_a_damaged_one_is_copied_where_it_cannot_be_linked(fragile, files):
     assert kept.read_bytes() == data
 
 
+def test_a_damaged_one_is_not_kept_where_a_link_leads(store, session, journal, tmp_path):
+    (tmp_path / "outside").mkdir()
+    (session.path / "damaged").symlink_to(tmp_path / "outside")
+    store.compress(session.id)
+    data = bytearray(journal.read_bytes())
+    data[frames_of(data)[1] + 200] ^= 0xFF
+    journal.write_bytes(data)
+    with pytest.raises(holdfast.StorageError, match="Not a directory"):
+        store.open(session.id)
+    assert journal.read_bytes() == data
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
 @pytest.mark.parametrize("cut", [1, 9, 20])
 def test_a_table_that_is_cut_off_is_done_without(store, session, journal, plain, cut):
     expected = texts(store, session.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -271,3 +272,42 @@ def test_a_file_in_the_place_of_a_session_a_month_or_the_home(store, home, tmp_p
     with pytest.raises(holdfast.StorageError, match="cannot be listed"):
         other.list()
     assert (tmp_path / "file").read_bytes() == b"a file"
+
+
+@pytest.mark.parametrize("error", [errno.EACCES, errno.EIO, errno.ELOOP, errno.EMFILE])
+def test_where_it_cannot_be_told_whether_there_is_a_session_nothing_is_made(
+    fragile, files, home, error
+):
+    put(fragile, FIRST)
+    with fragile.session("key") as session:
+        session.append(holdfast.user("hello"))
+    before = snapshot(home)
+    for call in (
+        lambda: fragile.create(session_id=FIRST),
+        lambda: fragile.session("key"),
+        lambda: fragile.session("key", mode="read"),
+        lambda: fragile.open(FIRST),
+        lambda: fragile.open(session.path),
+        lambda: fragile.delete(FIRST),
+    ):
+        files.fail("status_of", error)
+        with pytest.raises(holdfast.StorageError) as caught:
+            call()
+        assert type(caught.value) is holdfast.StorageError
+    assert snapshot(home) == before
+
+
+def test_a_session_that_cannot_be_told_from_a_stranger_is_not_deleted(fragile, files, home):
+    folder = put(fragile, FIRST)
+    files.fail("status_of", errno.EIO, name=FIRST, nth=2)  # the first look finds it
+    with pytest.raises(holdfast.StorageError, match="cannot be deleted"):
+        fragile.delete(FIRST)
+    assert folder.is_dir()
+
+
+@pytest.mark.parametrize("error", [errno.ENOENT, errno.ENOTDIR])
+def test_what_is_not_there_is_not_found(fragile, files, error):
+    put(fragile, FIRST)
+    files.fail("status_of", error)
+    with pytest.raises(holdfast.SessionNotFound):
+        fragile.open(FIRST)

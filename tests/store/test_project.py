@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+import holdfast
 from holdfast.store.project import project_names, project_of, workspace_path
 
 WHO = ("-c", "user.name=me", "-c", "user.email=me@example.org")
@@ -211,3 +212,36 @@ def test_a_pipe_or_something_endless_is_not_read(tmp_path, name):
 def test_a_worktree_whose_file_is_too_large_has_no_project(tmp_path):
     (tmp_path / ".git").write_bytes(b"gitdir: " + b"x" * (1024 * 1024 + 1))
     assert project_of(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("born", [False, True])
+def test_a_session_that_moves_records_its_folder_as_a_new_one_does(store, project, tmp_path, born):
+    (tmp_path / "link").symlink_to(project)
+    (tmp_path / "outside").mkdir()
+    expected = store.create(workspace=project).meta
+    assert expected["project"]
+    session = store.create(title="t")
+    if born:
+        session.append(holdfast.user("hello"))
+    session.update(workspace=tmp_path / "link")
+    assert session.meta == {"title": "t", **expected}
+    session.update(workspace=str(tmp_path / "outside"))
+    outside = str((tmp_path / "outside").resolve())
+    assert session.meta == {"title": "t", "workspace": outside, "project": None}
+    session.update(workspace=project, project="mine")
+    assert session.meta == {"title": "t", **expected, "project": "mine"}
+    session.update(workspace=None)
+    assert session.meta == {"title": "t", "workspace": None, "project": None}
+    session.update(title="u")
+    assert session.meta == {"title": "u", "workspace": None, "project": None}
+    session.append(holdfast.user("bye"))
+    session.update(workspace=tmp_path / "link")
+    session.close()
+    assert [each.id for each in store.list(workspace=tmp_path / "link")] == [session.id]
+    assert [each.id for each in store.list(project=project)] == [session.id]
+
+
+def test_a_folder_without_a_project_brings_none(store, tmp_path):
+    session = store.create()
+    session.update(workspace=tmp_path)
+    assert session.meta == {"workspace": str(tmp_path.resolve())}

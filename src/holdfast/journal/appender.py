@@ -141,19 +141,19 @@ class Appender:
         ours only if an attempt of our own could have put them there.
         """
         if status.st_nlink == 0:
-            raise WriteFailed(f"{place.path} was deleted", cursor.last_seq)
+            raise _gone(f"{place.path} was deleted", cursor)
         if status.st_size != place.end:
             if not place.end < status.st_size <= self._attempted_end:
-                raise WriteFailed(f"{place.path} was changed by somebody else", cursor.last_seq)
+                raise _gone(f"{place.path} was changed by somebody else", cursor)
             self._cut_back(place)
         if now >= self._look_again:
             self._look_again = now + _LOOK_EVERY_SECONDS
             try:
                 inode = self._files.status_of(place.path).st_ino
             except OSError as error:
-                raise WriteFailed(f"{place.path} is gone ({error})", cursor.last_seq) from error
+                raise _gone(f"{place.path} is gone ({error})", cursor) from error
             if inode != place.inode:
-                raise WriteFailed(f"{place.path} was replaced by another file", cursor.last_seq)
+                raise _gone(f"{place.path} was replaced by another file", cursor)
             if not place.lock.is_in_place(place.folder):
                 raise WriteFailed(f"The lock of {place.folder} was removed", cursor.last_seq)
 
@@ -207,6 +207,10 @@ class Appender:
                 self._files.truncate(place.descriptor, place.end)
         with suppress(OSError):
             self._files.close(place.descriptor)
+
+
+def _gone(reason: str, cursor: Cursor) -> WriteFailed:
+    return WriteFailed(reason, cursor.last_seq, may_be_gone=True)
 
 
 def no_room_or(error: OSError, path: Path, what: str, last_durable: int | None) -> HoldfastError:

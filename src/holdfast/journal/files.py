@@ -11,6 +11,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import stat
 import sys
 from typing import TYPE_CHECKING
 
@@ -33,8 +34,9 @@ _F_FULLFSYNC = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone stops a
 
 _NETWORK_FILE_SYSTEMS = frozenset(
     """
-    9p afs beegfs ceph cifs coda gfs gfs2 glusterfs gpfs lustre ncpfs nfs nfs4 ocfs2 orangefs
-    smb2 smb3 smbfs
+    9p acfs afs auristorfs beegfs ceph cifs coda cvfs drvfs fakeowner fhgfs gfs gfs2 glusterfs
+    gpfs hgfs ibrix lustre mvfs ncpfs nfs nfs4 ocfs2 orangefs panfs prl_fs pvfs2 smb2 smb3 smbfs
+    snfs vboxsf virtiofs vmhgfs wekafs
     """.split()  # noqa: SIM905  a list of names reads best as a list of names
 )
 
@@ -188,6 +190,19 @@ class Files:
         except FileExistsError:
             return False
         return True
+
+    def make_real_folder(self, folder: Path) -> bool:
+        """Make one folder, 0700, unless it is there; tell whether it is new.
+
+        Raises:
+            NotADirectoryError: a symbolic link is in its place, or something else. What is written
+                there would end up wherever the link leads.
+        """
+        if self.make_folder(folder):
+            return True
+        if not stat.S_ISDIR(self.status_of(folder).st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+        return False
 
     def make_folders(self, folder: Path) -> None:
         """Make a folder and its ancestors, each new one's parent synced."""

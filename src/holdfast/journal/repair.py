@@ -175,7 +175,7 @@ def set_aside(files: Files, folder: Path, segment: Segment, tail: Tail) -> SetAs
     """Save what is torn, then cut it off. The caller holds the lock."""
     torn = segment.read(tail.end, tail.size)
     damaged = folder / DAMAGED_NAME
-    files.make_folder(damaged)
+    files.make_real_folder(damaged)
     files.sync_folder(folder)
     # The name tells the numbers not to use again, and the content: a second tear at the same
     # place must not overwrite the first.

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct, field
 from msgspec.json import Decoder
+from msgspec.structs import replace
 
 
 class ModelTotals(Struct, frozen=True, omit_defaults=True):
@@ -27,6 +28,10 @@ class Totals(ModelTotals, frozen=True, omit_defaults=True):
     """Token counts and cost of a whole session, and the same for each model."""
 
     models: dict[str, ModelTotals] = field(default_factory=dict)
+
+    def copy(self) -> Totals:
+        """Return totals that share no container with these."""
+        return replace(self, models={**self.models})
 
 
 class OpenTurn(Struct, frozen=True, omit_defaults=True):
@@ -61,6 +66,18 @@ class State(Struct, omit_defaults=True):
     must: list[str] = field(default_factory=list)
     unsupported: str | None = None
 
+    def copy(self) -> State:
+        """Return a state for somebody who may change it: it shares no container with this one."""
+        return replace(
+            self,
+            meta=copied(self.meta),
+            totals=self.totals.copy(),
+            queue=[*self.queue],
+            labels={**self.labels},
+            gaps=[*self.gaps],
+            must=[*self.must],
+        )
+
     @property
     def title(self) -> str | None:
         """The title that was given, else the first user text."""
@@ -71,6 +88,21 @@ class State(Struct, omit_defaults=True):
     def turn_is_open(self) -> bool:
         """Whether a turn started (or waits for an approval) and has not ended."""
         return self.turn is not None and self.turn.state in ("started", "waiting")
+
+
+def copied(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return JSON data that shares no container with the original, however deep it is nested."""
+    result = facts.copy()
+    unfinished: list[Any] = [result]
+    while unfinished:
+        container = unfinished.pop()
+        for place, value in (
+            container.items() if isinstance(container, dict) else enumerate(container)
+        ):
+            if isinstance(value, dict | list):
+                container[place] = own = value.copy()
+                unfinished.append(own)
+    return result
 
 
 # msgspec looks a type up when it is first used, and two threads that do so at the same time crash

@@ -86,7 +86,7 @@ class Batch(LocalStore):
         self._home = Ahead(home, self._aside)
         with os_errors(f"{home.root} cannot be written", home.root):
             home.prepare()
-            self.files.make_folder(self._aside)
+            self.files.make_real_folder(self._aside)
             try:
                 self._lock = Lock.acquire(self.files, self._aside, __version__)
             except SessionLocked as error:
@@ -162,9 +162,9 @@ class Batch(LocalStore):
 
     def settle(self, session_ids: set[str]) -> None:
         """Make the places of sessions that are there durable: somebody is about to rely on them."""
-        there = [each for each in session_ids if self._target.has(each)]
-        folders = {self._target.folder(session_id).parent for session_id in there}
         with os_errors(f"{self._target.root} cannot be written", self._target.root):
+            there = [each for each in session_ids if self._target.has(each)]
+            folders = {self._target.folder(session_id).parent for session_id in there}
             for folder in sorted(folders):
                 self.files.sync_folder(folder)
             self.files.sync_folder(self._target.sessions)

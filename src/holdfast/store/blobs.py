@@ -51,17 +51,13 @@ class Blobs:
     def write(self, data: bytes) -> str:
         """Store ``data`` durably and return its name."""
         name = sha256(data).hexdigest()
-        self._files.make_folder(self.folder)
+        self._files.make_real_folder(self.folder)
         self._files.sync_folder(self.folder.parent)  # also if a process that died had made it
         path = self.folder / name
-        try:
-            there = self._files.status_of(path).st_size == len(data)
-        except FileNotFoundError:
-            there = False
-        if there:
+        if self.is_intact(name, sync=True):
             # It may have been written a moment ago by somebody who has not synced the folder yet.
             self._files.sync_folder(self.folder)
-        else:
+        else:  # also if it was altered since: the entry that is about to name it relies on it
             self._files.publish(path, data)
         return name
 
@@ -88,8 +84,11 @@ class Blobs:
             raise StorageError(f"{self.folder / name} cannot be read: {error}.") from error
         return data if sha256(data).hexdigest() == name else None
 
-    def is_intact(self, name: str) -> bool:
-        """Tell whether a blob is there and is what its name says; in little memory."""
+    def is_intact(self, name: str, *, sync: bool = False) -> bool:
+        """Tell whether a blob is there and is what its name says; in little memory.
+
+        With ``sync`` its bytes survive a power cut, too, if it is.
+        """
         found = sha256()
         try:
             descriptor = self._files.open_read(self.folder / name)
@@ -100,6 +99,8 @@ class Blobs:
             while chunk := self._files.read_at(descriptor, _CHUNK_BYTES, offset):
                 found.update(chunk)
                 offset += len(chunk)
+            if sync:  # whoever brought it back from a backup need not have done so
+                self._files.sync(descriptor)
         except OSError:
             return False
         finally:

@@ -200,9 +200,9 @@ class Collection:
             SessionLocked: somebody is writing to it.
         """
         folder = self._resolved(id)
-        if not self._home.owns(folder):
-            raise UsageError(f"{folder} is not a session of {self.path}; delete it by hand.")
         with os_errors(f"{folder} cannot be deleted", folder):
+            if not self._home.owns(folder):
+                raise UsageError(f"{folder} is not a session of {self.path}; delete it by hand.")
             move_to_trash(self._home, folder)
         return folder.name
 

@@ -60,15 +60,22 @@ def encode_all(items: Sequence[Any]) -> tuple[list[Draft], list[bytes]]:
             if len(data) > LONGEST_LINE_BYTES - _ENVELOPE_BYTES:
                 raise UsageError(f"This {type_of(body)} is too large: {len(data)} bytes.")
         if type(body) is Message:
-            if body.role not in ROLES:
-                raise UsageError(f"{body.role!r} is not a role: use {', '.join(sorted(ROLES))}.")
+            _check_role(body)
             drafts.append(("message", body, data))
             continue
+        if isinstance(body, bodies.Checkpoint):
+            for message in body.summary:
+                _check_role(message)
         type_name = type_of(body)
         if isinstance(body, _JOURNALS_OWN):
             raise UsageError(f"{type_name} entries are written by the journal itself.")
         drafts.append((type_name, body, data))
     return drafts, payloads
+
+
+def _check_role(message: Message) -> None:
+    if message.role not in ROLES:
+        raise UsageError(f"{message.role!r} is not a role: use {', '.join(sorted(ROLES))}.")
 
 
 def draft_mark(state: State) -> Draft | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
-from errno import EEXIST, ENOTDIR, ENOTEMPTY
+from errno import EEXIST, ENAMETOOLONG, ENOENT, ENOTDIR, ENOTEMPTY
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ NEW_PREFIX = ".new-"
 
 _MOST_SHOWN_CANDIDATES = 5
 _MOST_SHOWN_CHARACTERS = 200
+_NOT_THERE = frozenset({ENOENT, ENOTDIR, ENAMETOOLONG})  # nothing can have a name too long
 _TAKEN = frozenset({EEXIST, ENOTEMPTY, ENOTDIR})  # what rename says of another folder, or a file
 
 
@@ -65,7 +66,11 @@ class Home:
         return self.sessions / folder_of(session_id) / session_id
 
     def has(self, session_id: str) -> bool:
-        """Tell whether there is a session of that id."""
+        """Tell whether there is a session of that id.
+
+        Raises:
+            OSError: it cannot be told. A new session in its place would hide what was said in it.
+        """
         folder = self.folder(session_id)
         return is_real_folder(self.files, folder.parent) and is_real_folder(self.files, folder)
 
@@ -214,7 +219,7 @@ class Home:
             files.sync_folder(self.sessions)
             status = files.status(descriptor)
         except BaseException as error:
-            renamed = self._is_at(self.folder(session_id), descriptor)
+            renamed = self._is_in_place(session_id, descriptor)
             with suppress(OSError):
                 if not renamed:
                     discard_folder(files, making)
@@ -229,10 +234,10 @@ class Home:
         path = folder / JOURNAL_NAME
         return Place(folder, lock, path, descriptor, status.st_ino, 1, status.st_size)
 
-    def _is_at(self, folder: Path, descriptor: int) -> bool:
-        """Tell whether the journal in ``folder`` is the one we have open."""
+    def _is_in_place(self, session_id: str, descriptor: int) -> bool:
+        """Tell whether the journal of the session of that id is the one we have open."""
         try:
-            there = self.files.status_of(folder / JOURNAL_NAME)
+            there = self.files.status_of(self.folder(session_id) / JOURNAL_NAME)
             return os.path.samestat(there, self.files.status(descriptor))
         except OSError:
             return False
@@ -271,7 +276,7 @@ def link_all(files: Files, sources: list[Path], folder: Path) -> None:
     """Give files a second name in a new ``folder``, copying where a link cannot be made."""
     if not sources:
         return
-    files.make_folder(folder)
+    files.make_real_folder(folder)
     for source in sources:
         try:
             files.link(source, folder / source.name)
@@ -300,8 +305,16 @@ def _not_found(shown: str) -> SessionNotFound:
 
 
 def is_real_folder(files: Files, folder: Path) -> bool:
-    """Tell whether a path is a folder; a symbolic link to one is not."""
+    """Tell whether a path is a folder; a symbolic link to one is not.
+
+    Raises:
+        OSError: it cannot be told. It may well be there.
+    """
     try:
         return stat.S_ISDIR(files.status_of(folder).st_mode)
-    except (OSError, ValueError):
+    except ValueError:  # a name with a NUL in it
+        return False
+    except OSError as error:
+        if error.errno not in _NOT_THERE:
+            raise
         return False

@@ -26,6 +26,7 @@ from holdfast.journal.reader import Journal
 from holdfast.journal.repair import examine
 from holdfast.store.blobs import BLOBS_NAME
 from holdfast.store.contract import Leftovers
+from holdfast.store.home import is_real_folder
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ def size_of(files: Files, folder: Path) -> int:
 
 
 def _old_blobs(files: Files, folder: Path, before_ns: int) -> Iterator[tuple[Path, int]]:
+    if not is_real_folder(files, folder / BLOBS_NAME):
+        return  # what a link leads to is not ours to remove
     for entry in files.folders(folder / BLOBS_NAME):
         if _BLOB.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
             status = entry.stat(follow_symlinks=False)

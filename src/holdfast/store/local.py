@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakSet
 
 from holdfast.errors import SessionExists, SessionNotFound, UsageError
-from holdfast.model.codec import encode_body
-from holdfast.model.entry import FORMAT, Header, Meta
+from holdfast.model.entry import FORMAT, Header
 from holdfast.model.ids import (
     SESSION_ID,
     check_part,
@@ -26,6 +25,7 @@ from holdfast.model.ids import (
     new_uid,
 )
 from holdfast.model.state import State
+from holdfast.store.arguments import stored_facts, with_project
 from holdfast.store.collection import Collection
 from holdfast.store.contract import Migration
 from holdfast.store.fork import fork
@@ -82,7 +82,7 @@ class LocalStore(Collection):
             session_id = new_session_id()
         elif not SESSION_ID.fullmatch(check_part(session_id)) or is_keyed(session_id):
             raise UsageError(f"{session_id!r} is not of the shape 20261115-194012-k3v9q2ab.")
-        elif self._home.has(session_id):
+        elif self._has(session_id):
             raise SessionExists(f"Session {session_id} exists already; open it instead.")
         return self._new(session_id, None, workspace, meta)
 
@@ -94,14 +94,13 @@ class LocalStore(Collection):
         meta: dict[str, Any],
     ) -> Session:
         if workspace is not None:
-            from holdfast.store.project import workspace_path  # noqa: PLC0415  subprocess is slow
-
-            meta = {"workspace": workspace_path(workspace), **meta}
+            meta = with_project({"workspace": workspace, **meta}, {})
         header = Header(FORMAT, session_id, new_uid(), key)
-        meta = _with_project(meta)
-        encode_body(Meta(meta))  # what cannot be stored is refused now, not at the first append
-        recorder = Recorder(self._home, header, State(), first_meta=lambda: meta)
-        return self._opened(Session(self._home, session_id, recorder=recorder, new_meta=meta))
+        # What cannot be stored is refused now, not at the first append.
+        facts = stored_facts(meta)
+        with os_errors(f"{self.path} cannot be searched for {session_id}", self.path):
+            recorder = Recorder(self._home, header, State(), first_meta=lambda: facts)
+        return self._opened(Session(self._home, session_id, recorder=recorder, new_meta=facts))
 
     def open(self, id: str | os.PathLike[str], mode: Mode = "write") -> Session:
         """Open a session by id, a unique part of one, or path.
@@ -123,11 +122,15 @@ class LocalStore(Collection):
         """Open the session of a caller's own key, or return a new one for it."""
         _check_mode(mode)
         session_id = key_session_id(key)
-        if self._home.has(session_id):
+        if self._has(session_id):
             return self._open_folder(self._home.folder(session_id), mode, key)
         if mode == "read":
             raise SessionNotFound(f"There is no session with the key {key!r}.")
         return self._new(session_id, key, meta.pop("workspace", None), meta)
+
+    def _has(self, session_id: str) -> bool:
+        with os_errors(f"{self.path} cannot be searched for {session_id}", self.path):
+            return self._home.has(session_id)
 
     def _open_folder(self, folder: Path, mode: Mode, key: str | None = None) -> Session:
         with os_errors(f"{folder} cannot be opened", folder):
@@ -262,15 +265,3 @@ class LocalStore(Collection):
 def _check_mode(mode: str) -> None:
     if mode not in ("write", "read"):
         raise UsageError(f"mode is 'write' or 'read', not {mode!r}.")
-
-
-def _with_project(meta: dict[str, Any]) -> dict[str, Any]:
-    """Return what a new session records about itself, its project included."""
-    workspace = meta.get("workspace")
-    if isinstance(workspace, str) and "project" not in meta:
-        from holdfast.store.project import project_of  # noqa: PLC0415  subprocess is slow
-
-        project = project_of(workspace)
-        if project is not None:
-            return {**meta, "project": project}
-    return meta

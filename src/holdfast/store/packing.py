@@ -82,7 +82,7 @@ def unpack_all(journal: Journal) -> bool:
 def _keep(files: Files, path: Path) -> None:
     """Give a packed journal that is damaged a second name, or copy it, before it is replaced."""
     folder = path.parent / DAMAGED_NAME
-    files.make_folder(folder)
+    files.make_real_folder(folder)
     files.sync_folder(path.parent)
     kept = folder / f"{path.name}.{new_name()}.zst"
     try:

@@ -36,7 +36,7 @@ _END = re.compile(r"[\s\"?#;]")  # a quote, a comment, or a query that may hold 
 def workspace_path(folder: str | os.PathLike[str]) -> str:
     """Return a workspace as it is recorded: absolute, symbolic links resolved."""
     try:
-        return os.path.realpath(os.fspath(folder))
+        return os.path.realpath(os.fsdecode(folder))
     except (TypeError, ValueError):
         raise UsageError(f"{folder!r} is not the path of a folder.") from None
 

@@ -52,7 +52,7 @@ class Receiving(Unseen):
         if not is_session_file(name) or self._files.exists(path):
             raise UsageError(f"{name!r} cannot be a file of this session.")
         with os_errors(f"{self._home.sessions} cannot be written", self._home.sessions):
-            if self._files.make_folder(path.parent):
+            if self._files.make_real_folder(path.parent):
                 self._files.sync_folder(self._folder)
             descriptor = self._files.open_append(path, create=True)
             try:

@@ -162,7 +162,7 @@ def kept_by_compaction(branch: set[int], keep_from: int) -> Callable[[Entry], bo
 def archive(files: Files, folder: Path, journal: Journal) -> Path:
     """Keep a compressed copy of all journal files, durable on return."""
     target_folder = folder / ARCHIVE_NAME
-    files.make_folder(target_folder)
+    files.make_real_folder(target_folder)
     files.sync_folder(folder)
     path = target_folder / f"journal-{timestamp()[:19].replace(':', '')}-{new_name()}.jsonl.gz"
     temporary = path.with_name(f".{path.name}")

@@ -6,11 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import DiskFull, FormatTooNew, StorageError, UsageError
 from holdfast.journal.files import PASSING
-from holdfast.model.codec import encode_body
 from holdfast.model.entry import FORMAT, Body, Checkpoint, Custom, Head, Meta, Position, Usage
 from holdfast.model.message import Message
+from holdfast.model.state import copied
 from holdfast.store import compaction
-from holdfast.store.arguments import Place, as_list, messages_of, number_of, summary_of
+from holdfast.store.arguments import (
+    Place,
+    as_list,
+    bytes_of,
+    check_callable,
+    messages_of,
+    number_of,
+    stored_facts,
+    summary_of,
+    with_project,
+)
 from holdfast.store.blobs import Blobs
 from holdfast.store.branch import walk
 from holdfast.store.contract import Compaction, Recovery
@@ -134,13 +144,14 @@ class Session:
     def update(self, **meta: Any) -> Position | None:
         """Merge facts about the session: title, tags, model, provider, anything.
 
+        A ``workspace`` is recorded as ``create`` does it, with its project if none is given.
         Before the first entry nothing is written and ``None`` is returned; the facts go with it.
         """
         recorder = self._writable()
+        meta = with_project(meta, self.meta)
         with recorder.mutex:
             if recorder.unborn:
-                encode_body(Meta(meta))  # refused now, not at the first append
-                self._new_meta.update(meta)
+                self._new_meta.update(stored_facts(meta))  # refused now, not at the first append
                 return None
         return recorder.append([Meta(meta)])
 
@@ -151,8 +162,10 @@ class Session:
 
         Raises:
             DiskFull: there is no room.
-            StorageError: the session has no entry yet, or the blob could not be written.
+            StorageError: the blob could not be written.
+            UsageError: it is not bytes, or the session has no entry yet.
         """
+        data = bytes_of(data)
         if self._writable().place is None:
             raise UsageError("A session without entries keeps nothing: append something first.")
         try:
@@ -176,6 +189,7 @@ class Session:
         Contract: runs outside all locks, may append. What it raises is logged; the entry stays.
         Returns a function that ends it.
         """
+        check_callable(callback)
         return self._writable().listeners.add(callback)
 
     def on_live(self, callback: Callable[[Event], None]) -> Callable[[], None]:
@@ -184,6 +198,7 @@ class Session:
         Contract: returns at once and calls nothing of this session, whose streams wait for it.
         What it raises is logged. Returns a function that ends it.
         """
+        check_callable(callback)
         return self._writable().listen_live(callback)
 
     # History
@@ -207,7 +222,7 @@ class Session:
             if not isinstance(keep_last, int) or keep_last < 0:
                 raise UsageError("keep_last is a number of messages, 0 or more.")
             if number is None:
-                number = self.state.seq
+                number = self._reading.state.seq
             elif not self._reading.is_on_branch(number):
                 raise UsageError(f"Entry {number} is not on the current branch.")
             keep_from = self._reading.branch(whole=False).keep_from(number, keep_last)
@@ -243,7 +258,8 @@ class Session:
         with self._reading.journal() as journal:
             if journal is None or self._fork is None:
                 raise UsageError("There is nothing to fork: this session has no entries yet.")
-            return self._fork(self, journal, number_of(at) if at is not None else self.state.head)
+            head = self._reading.state.head
+            return self._fork(self, journal, number_of(at) if at is not None else head)
 
     def compact(self) -> Compaction:
         """Reclaim disk space: drop what is off the branch or covered by the checkpoint.
@@ -268,18 +284,21 @@ class Session:
 
     @property
     def state(self) -> State:
-        """Everything session-wide that is durable: head, meta, totals, turn, queue, labels."""
-        return self._reading.state
+        """Everything session-wide that is durable: head, meta, totals, turn, queue, labels.
+
+        A copy of its own: changing it changes nothing of the session.
+        """
+        return self._reading.state.copy()
 
     @property
     def totals(self) -> Totals:
         """Tokens and cost of all requests so far."""
-        return self.state.totals
+        return self._reading.state.totals.copy()
 
     @property
     def meta(self) -> dict[str, Any]:
         """The merged facts about the session."""
-        return {**self._new_meta, **self.state.meta}
+        return copied({**self._new_meta, **self._reading.state.meta})
 
     @property
     def messages(self) -> list[Message]:
@@ -298,7 +317,7 @@ class Session:
         """
         with self._reading.journal() as journal:
             if journal is not None:
-                yield from walk(journal, self.state.head, [])
+                yield from walk(journal, self._reading.state.head, [])
 
     @property
     def summary(self) -> list[Message]:
@@ -340,8 +359,9 @@ class Session:
 
     def _writable(self) -> Recorder:
         if self._recorder is None:
-            if self.state.unsupported is not None:
-                raise FormatTooNew(self.state.unsupported, FORMAT)
+            unsupported = self._reading.state.unsupported
+            if unsupported is not None:
+                raise FormatTooNew(unsupported, FORMAT)
             raise UsageError(f"Session {self.id} was opened read-only; open it with mode='write'.")
         self._recorder.check_ours()
         if self._reading.closed:

@@ -125,7 +125,8 @@ def test_no_field_of_a_session_becomes_more_than_text_in_markdown():
     for part in parts:
         message = Message(role="assistant", content=[part], stop=said, model=said)
         with session_of([message, holdfast.user("behind")]) as session:
-            session.update(title=said, workspace=said, provider=said, model=said)
+            facts = dict.fromkeys(("title", "workspace", "provider", "model"), said)
+            session.append(holdfast.Meta(facts))
             tokens = parser.parse(exported(session, "markdown").decode())
         inner = [each for token in tokens for each in (token, *(token.children or []))]
         kinds = {each.type for each in inner}

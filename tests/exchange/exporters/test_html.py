@@ -120,7 +120,7 @@ def test_hostile_text_is_shown_as_text(text):
         holdfast.tool_result(text, text),
     ]
     with session_of(everywhere) as session:
-        session.update(title=text, model=text, workspace=text)
+        session.append(holdfast.Meta({"title": text, "model": text, "workspace": text}))
         session.checkpoint(text)
         shown = checked(exported(session, "html"))
     assert not set(shown) & {"\x1b", "\x00", "\u202e", "\ud800"}

@@ -244,7 +244,7 @@ def test_an_export_is_where_the_agent_looks_for_it(agent, store, tmp_path):
 def test_no_fact_becomes_a_path_of_its_own(agent, workspace, store, tmp_path):
     session = store.create()
     session.append(holdfast.user("hello"))
-    session.update(workspace=workspace)
+    session.append(holdfast.Meta({"workspace": workspace}))  # as somebody else may write it
     path = as_source(session, agent, tmp_path / "sessions")
     (tmp_path / "out").mkdir()
     assert export_to(session, agent, tmp_path / "out").path.is_file()
