@@ -162,8 +162,14 @@ class Company:
         return player
 
     def say(self, kind: str, *words: Any) -> None:
-        """Put a word of the director among those of the players."""
-        Witness(self._mouth).say(kind, *words)
+        """Put a word of the director behind all that the players have said so far.
+
+        Not through the pipe: a player that never stops talking may have filled it, and nobody else
+        empties it.
+        """
+        while self._hear(0.0):
+            pass
+        self.said.append([kind, *words])
 
     def listen(self, seconds: float) -> None:
         """Hear what is said for a while."""
