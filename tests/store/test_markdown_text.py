@@ -15,7 +15,8 @@ from holdfast.store.markdown_text import code, contained, fenced, literal, quote
 from tests.credulous import Credulous
 
 BEHIND = "\n\n## Behind\n"
-_LINK = re.compile(r"https?://|mailto:|[^:]*(?:[/?#(]|$)", re.IGNORECASE)
+# An address, or what has no scheme: none begins with a bracket.
+_LINK = re.compile(r"https?://|mailto:|<|[^:]*(?:[/?#(]|$)", re.IGNORECASE)
 
 
 PARSERS = [Credulous(tables=True), Credulous(tables=False)]
@@ -78,6 +79,7 @@ TEXTS = st.lists(st.sampled_from(PIECES), max_size=24).map("".join)
 @example("```\n    ```\n<script>\n```")
 @example("  ```\n     ```\n  <script>\n  ```")
 @example("<\x1b[31mscript>")
+@example("[r]\n\n[r]:<https://a`b>")
 @example("```<script>|\n|-|\n")
 @example("> ` | `<script>`\n|-|-|\n")
 @example(">" * 40 + " ```\n" + ">" * 40 + " <script>")
