@@ -7,7 +7,7 @@ opened for the moment. Nothing is written from here; damage that is met is left 
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from holdfast.errors import StorageError
@@ -137,13 +137,14 @@ class Reading:
     @contextmanager
     def journal(self) -> Iterator[Journal | None]:
         """Give the journal to read from; a closed session opens it again for the moment."""
-        with os_errors(f"{self.path} cannot be read", self.path):
-            journal = self.snapshot if self._recorder is None else self._recorder.journal()
+        recorder = self._recorder
+        held = nullcontext(self.snapshot) if recorder is None else recorder.held_journal()
+        with os_errors(f"{self.path} cannot be read", self.path), held as journal:
             if journal is not None or not self.closed or self.state.seq < 0:
                 yield journal
                 return
-            with Journal(self._files, self.path) as journal:
-                yield journal
+            with Journal(self._files, self.path) as opened:
+                yield opened
 
     def _restored(self, messages: list[Message]) -> list[Message]:
         blobs = Blobs(self._files, self.path)

@@ -7,7 +7,7 @@ makes it durable, and then calls back here; ``listeners`` are told when that is 
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import DiskFull, HoldfastError, UsageError
@@ -33,7 +33,7 @@ from holdfast.store.streams import Streams
 from holdfast.store.view import View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from holdfast.journal.damage import Damage
@@ -124,6 +124,20 @@ class Recorder:
         with self.mutex:
             place = self._writer.place
             return None if place is None else self._view.of(place)
+
+    @contextmanager
+    def held_journal(self) -> Iterator[Journal | None]:
+        """Give the same to somebody who reads it without the mutex."""
+        with self.mutex:
+            journal = self.journal()
+            if journal is not None:
+                self._view.hold(journal)
+        try:
+            yield journal
+        finally:
+            if journal is not None:
+                with self.mutex:
+                    self._view.release(journal)
 
     def trouble(self) -> HoldfastError | None:
         """Return what keeps entries from becoming durable right now, if anything does."""
