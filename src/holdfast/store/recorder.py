@@ -360,6 +360,7 @@ class Recorder:
     def move(self, place: Place, cursor: Cursor, state: State) -> None:
         """Go on in a rewritten journal. The caller holds the mutex and nothing is queued."""
         self._writer.move(place, cursor)
+        self._view.close()  # else the old file would take its room until somebody reads
         self.state = state
         self.introduction.forget_damage()
         self._known.forget_ids()
