@@ -47,3 +47,11 @@ def test_who_stops_reading_leaves_nothing_open(session, files):
     session.close()
     reading.close()
     assert not files.left_open
+
+
+def test_the_file_that_the_journal_goes_on_in_is_read_too(session, files):
+    assert len(list(session.branch())) == 200
+    files.fail("sync", name="journal.jsonl")
+    assert session.append(user("behind")).segment == 2
+    assert next(session.branch()).body == user("behind")
+    assert len(list(session.branch())) == 201
