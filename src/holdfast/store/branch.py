@@ -167,7 +167,7 @@ class Branch:
     @property
     def messages(self) -> list[Message]:
         """The branch's messages, oldest first."""
-        return [message for _, message in self.numbered] + self.virtual
+        return [body for _, body in self._items or [] if isinstance(body, Message)] + self.virtual
 
     @property
     def checkpoint(self) -> Checkpoint | None:
