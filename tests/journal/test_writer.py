@@ -469,20 +469,32 @@ def test_a_forked_child_cannot_write(desk):
         desk.submit("b")
 
 
-def test_a_number_that_nobody_could_read_back_is_never_given(tmp_path, files):
+@pytest.fixture
+def last_number(tmp_path, files):
+    """A desk that has one number left to give."""
     desk = Desk(files, tmp_path / "session")
     desk.append("a")
     place = desk.writer.place
-    assert place is not None
-    cursor = msgspec.structs.replace(desk.writer.cursor, next_seq=LARGEST_SEQ)
-    desk.writer._durable = place, cursor
+    desk.writer._durable = place, msgspec.structs.replace(desk.writer.cursor, next_seq=LARGEST_SEQ)
+    yield desk
+    desk.writer.close()
+
+
+def test_a_number_that_nobody_could_read_back_is_never_given(last_number):
+    desk = last_number
     assert desk.append("b").wait().seq == LARGEST_SEQ
     before = (desk.folder / "journal.jsonl").read_bytes()
     with pytest.raises(WriteFailed, match="used up"):
         desk.append("c")
     assert (desk.folder / "journal.jsonl").read_bytes() == before
     assert desk.texts() == ["a", "b"]
-    desk.writer.close()
+
+
+def test_nor_to_a_mark(last_number):
+    before = (last_number.folder / "journal.jsonl").read_bytes()
+    with pytest.raises(WriteFailed, match="used up"):
+        last_number.append("x" * MARK_EVERY_BYTES)  # behind which a mark would stand
+    assert (last_number.folder / "journal.jsonl").read_bytes() == before
 
 
 def test_a_mistake_of_ours_stops_the_writer_and_is_told(tmp_path, files, monkeypatch):

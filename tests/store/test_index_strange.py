@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import sqlite3
@@ -13,6 +14,7 @@ import holdfast
 from holdfast import Turn, user
 from holdfast.journal.files import Files
 from holdfast.store import resuming
+from holdfast.store.home import Home
 from tests.disk import snapshot
 
 STRANGE = "20260102-030405-aaaabbbb"
@@ -131,6 +133,21 @@ def test_a_row_that_says_nothing_of_files_that_say_nothing_is_damaged(store, hom
     request.getfixturevalue("unreadable")
     for _ in range(2):
         assert listed(store).state == "damaged"
+
+
+@pytest.mark.usefixtures("strange")
+def test_a_row_that_says_nothing_of_a_folder_that_cannot_be_looked_at(store, home, monkeypatch):
+    listed(store)
+    spoil(home, "x'00'")
+
+    def refused(*_):
+        raise PermissionError(errno.EACCES, "not yours")
+
+    monkeypatch.setattr(Home, "has", refused)
+    summary = store.list()[-1]
+    assert (summary.id, summary.state) == (STRANGE, "damaged")
+    monkeypatch.undo()
+    assert listed(store).state == "clean"
 
 
 @pytest.mark.usefixtures("strange")

@@ -23,6 +23,7 @@ def test_several_read_across_a_compaction_and_all_is_closed_behind_them(session,
     first, second = session.branch(), session.branch()
     newest = [next(first).seq, next(second).seq]
     assert newest[0] == newest[1]
+    kept = session._recorder.journal()  # as a traceback would: it is closed all the same
     session.compact()
     session.append(user("behind"))
     assert journals_open(files) == 2  # the writer's, and the one that is no longer there
@@ -30,6 +31,7 @@ def test_several_read_across_a_compaction_and_all_is_closed_behind_them(session,
     assert journals_open(files) == 2  # somebody still reads it
     assert [entry.seq for entry in second] == rest
     assert journals_open(files) == 1
+    assert kept is not None
     assert len(rest) == 199
 
 

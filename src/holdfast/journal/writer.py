@@ -367,15 +367,15 @@ class Writer:
     def _commit(self, tickets: list[Ticket], behind: list[Ticket]) -> None:
         place, cursor = self._durable
         entries, after = number(tickets, cursor)
-        if entries[-1].seq > LARGEST_SEQ:  # such as behind a line that somebody has altered
-            path = self._owner.path
-            raise WriteFailed(f"The numbers of {path} are used up", cursor.last_seq)
         if behind:
             number(behind, after)  # so that a full disk can be told what waits
         elif (
             after.since_mark_bytes >= MARK_EVERY_BYTES or tickets[-1].drafts[-1][0] == "checkpoint"
         ):
             after = self._mark(tickets[-1], entries, after)
+        if entries[-1].seq > LARGEST_SEQ:  # such as behind a line that somebody has altered
+            path = self._owner.path
+            raise WriteFailed(f"The numbers of {path} are used up", cursor.last_seq)
         payloads: list[bytes] = []
         for ticket in tickets:
             if ticket.payloads:

@@ -153,7 +153,7 @@ class Index:
         with suppress(Exception):
             return self._with_state(unpacked(data), turn_open=turn_open)
         folder = self._home.folder(session_id)
-        row = self._examined(session_id, folder, is_folder=self._home.has(session_id))
+        row = self._examined(session_id, folder)
         self._save(connection, [row])
         try:
             return self._with_state(row.summary, turn_open=row.turn_open)
@@ -252,8 +252,10 @@ class Index:
                 progress(done, len(stale))
         self._save(connection, rows)
 
-    def _examined(self, session_id: str, folder: Path, *, is_folder: bool) -> Row:
+    def _examined(self, session_id: str, folder: Path, *, is_folder: bool | None = None) -> Row:
         try:
+            if is_folder is None:  # not known: nobody has looked
+                is_folder = self._home.has(session_id)
             return self._read(session_id, folder, is_folder=is_folder)
         except Exception as error:  # noqa: BLE001  nothing in one session may hide the others
             return self._unforeseen(folder, error)
