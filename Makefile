@@ -1,11 +1,12 @@
-# Everything runs from .venv, which `make setup` builds and keeps in step with the pinned
-# requirements. Paths stay relative, so that the folder's own name may contain spaces.
+# Everything runs from .venv, which scripts/setup builds from the pinned requirements and updates
+# when they change. Paths stay relative, so that the folder's own name may contain spaces.
 
 PYTHON ?= python3
 ARGS ?=
 LEVEL ?= ci
 # Twice the cores of a small machine: many tests wait for processes of their own.
 WORKERS ?= 4
+SLOW := cli crash defects drill exchange keeper runtime tui
 
 export PYTHON
 # Else each of the thousands of processes that tests and benchmarks start would compile the program.
@@ -14,18 +15,22 @@ venv := .venv/bin
 py := $(venv)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types layers cover unit bench crash pictures lock clean
+.PHONY: help setup demo check test lint types layers quick cover unit bench crash pictures lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
-setup: ## Build .venv from the pinned requirements; does nothing if it is up to date
-	@sh scripts/setup
+setup: ## Build .venv with everything the checks need; does nothing if it is up to date
+	@sh scripts/setup dev
 
-demo: setup ## Strike the agent on purpose and see what is left; ARGS="--scenario tool" picks one
+demo: ## Crash the agent on purpose and see that nothing is lost; ARGS="--scenario tool" picks one
+	@sh scripts/setup run
 	@$(py) -m holdfast drill $(ARGS)
+	@sh scripts/next_steps >&2
 
-test: lint types layers cover crash ## Run every check
+check: lint types layers quick ## Run the fast checks: style, types, layers and quick tests
+
+test: lint types layers cover crash ## Run every check, the slow ones too
 
 lint: setup ## Check the style and the format
 	$(py) -m ruff check .
@@ -36,6 +41,10 @@ types: setup ## Check the types
 
 layers: setup ## Check that each layer imports only those below it
 	$(venv)/lint-imports
+
+# Without the folders whose tests take long: they start the program, simulate crashes, or fuzz.
+quick: setup ## Run the tests that are fast; part of make check
+	$(py) -m pytest -n $(WORKERS) --dist worksteal $(addprefix --ignore=tests/,$(SLOW)) $(ARGS)
 
 cover: setup ## Run all tests and hold the coverage
 	$(py) -m coverage erase
@@ -52,10 +61,10 @@ crash: setup ## Prove durability; LEVEL=nightly takes hours, ARGS="--layer B" pi
 bench: setup ## Run the benchmarks; ARGS are theirs
 	$(py) -m benchmarks $(ARGS)
 
-pictures: setup ## Draw the pictures of the screens anew; wants tmux, ARGS=chat picks one
+pictures: setup ## Draw the pictures of the screens again; needs tmux, ARGS=chat picks one
 	$(py) -m scripts.pictures $(ARGS)
 
-lock: ## Write requirements/dev.txt anew; ARGS=--upgrade moves every pin
+lock: ## Pin the requirements in pyproject.toml; ARGS=--upgrade moves every pin
 	@sh scripts/lock $(ARGS)
 
 clean: ## Remove caches and build products; keeps .venv

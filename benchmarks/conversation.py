@@ -12,7 +12,7 @@ import holdfast
 from holdfast.journal.format import seal, timestamp
 from holdfast.model.codec import encode_body
 from holdfast.model.entry import TREE
-from holdfast.store.fold import mark_of
+from holdfast.store.read.fold import mark_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

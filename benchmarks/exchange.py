@@ -14,7 +14,7 @@ import holdfast
 from benchmarks.conversation import messages
 from benchmarks.harness import Bench, Result, at_least, at_most
 from holdfast.exchange.importers import importer
-from holdfast.exchange.importing import CREATED, Importing
+from holdfast.exchange.importing.importer import CREATED, Importing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

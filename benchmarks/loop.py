@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 import holdfast
 from benchmarks.harness import Bench, Result, at_most
 from holdfast.model.message import AnyPart, Message, Text, ToolCall
-from holdfast.runtime.agent import Agent
-from holdfast.runtime.equipment import Equipment
-from holdfast.runtime.policy import Policy
-from holdfast.runtime.providers.contract import Counts, Finished, TextDelta
+from holdfast.runtime.agent.agent import Agent
+from holdfast.runtime.agent.services import TurnServices
+from holdfast.runtime.policy.policy import Policy
+from holdfast.runtime.providers.base import Finished, TextDelta, TokenCounts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
     from pathlib import Path
 
-    from holdfast.runtime.providers.contract import Delta, Request
+    from holdfast.runtime.providers.base import Delta, Request
 
 _TOKENS_A_SECOND = 100
 
@@ -58,7 +58,7 @@ class _Timed:
             stop = "tool_calls"
             content.append(ToolCall(id=f"c{self._left}", name="read", arguments={"path": "a"}))
         message = Message(role="assistant", content=content, model=request.model, stop=stop)
-        yield Finished(message, Counts(10, self._tokens))
+        yield Finished(message, TokenCounts(10, self._tokens))
 
     async def close(self) -> None:
         """Do nothing."""
@@ -105,7 +105,7 @@ def _messages(bench: Bench) -> Iterator[Result]:
 
 
 async def _turn(session: holdfast.Session, workspace: Path, provider: _Timed) -> None:
-    equipment = Equipment(
+    equipment = TurnServices(
         session=session,
         provider=provider,
         model="timed",

@@ -36,7 +36,7 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(home: Path) -> Iterator[holdfast.LocalStore]:
+def store(home: Path) -> Iterator[holdfast.Store]:
     """A store on the real file system."""
     with holdfast.open_store(home) as store:
         yield store
@@ -49,7 +49,7 @@ def files() -> FakeFiles:
 
 
 @pytest.fixture
-def fragile(home: Path, files: FakeFiles) -> Iterator[holdfast.LocalStore]:
+def fragile(home: Path, files: FakeFiles) -> Iterator[holdfast.Store]:
     """A store on ``files``."""
     store = holdfast.open_store(home, files=files)
     yield store

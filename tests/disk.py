@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from holdfast.journal.files import Files
+from holdfast.files import Files
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, int, int, bytes | str]]:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from holdfast.journal.files import Files
+from holdfast.files import Files
 
 _WATCHED = (
     "open_append",
@@ -69,7 +69,8 @@ class FakeFiles(Files):
     """The real file system, with every call recorded and any of them made to fail.
 
     ``calls`` has (method, name of the file) in order. A file's name is the last part of the path
-    that it was opened by, so a temporary file keeps its temporary name.
+    that it was opened by, so a temporary file keeps its temporary name. ``unsynced`` has what a
+    power cut could take: files written and folders changed since their last sync, by inode.
     """
 
     in_one = False  # writing and syncing can fail apart
@@ -79,6 +80,9 @@ class FakeFiles(Files):
         self.faults: list[Fault] = []
         self.full = False
         self.room_bytes = 0
+        self.unsynced: dict[int, str] = {}
+        self.renamed: list[tuple[str, list[str]]] = []
+        """What was renamed, by its new name, with what of it or in it was not synced then."""
         self._names: dict[int, str] = {}
         self._mutex = threading.RLock()
 
@@ -183,13 +187,48 @@ class FakeFiles(Files):
                 return False
         if fault is not None:
             return fault.act(*args, **kwargs)
-        with self._mutex if method in (*_OPENING, "close") else nullcontext():
+        noting = (*_OPENING, "close", "rename")
+        with self._mutex if method in noting else nullcontext():
+            if method == "rename":
+                self.renamed.append((Path(args[1]).name, self._unsynced_in(Path(target))))
+            before = os.fstat(target).st_size if method == "truncate" else None
             result = real()
+            nothing_new = method == "make_folder" and not result
+            # What is reserved behind the end of a file is no content, nor is giving it back.
+            if not nothing_new and (before is None or before != args[1]):
+                self._note_sync(method, args, kwargs)
             if method in _OPENING:
                 self._names[result] = name
             elif method == "close":
                 self._names.pop(target, None)
         return result
+
+    def _note_sync(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Keep ``unsynced`` up to date."""
+        if method in ("write", "truncate"):
+            self.unsynced[os.fstat(args[0]).st_ino] = self._names.get(args[0], "")
+        elif method == "sync":
+            self.unsynced.pop(os.fstat(args[0]).st_ino, None)
+        elif method == "sync_folder":
+            self.unsynced.pop(args[0].stat().st_ino, None)
+        elif method in ("make_folder", "unlink", "remove_folder") or (
+            method == "open_append" and kwargs.get("create")
+        ):
+            self._changed(args[0].parent)
+        elif method == "rename":
+            self._changed(args[0].parent)
+            self._changed(args[1].parent)
+        elif method == "link":
+            self._changed(args[1].parent)
+
+    def _changed(self, folder: Path) -> None:
+        self.unsynced[folder.stat().st_ino] = folder.name
+
+    def _unsynced_in(self, path: Path) -> list[str]:
+        """Return the names of what is not synced of a file, or of a folder and all below it."""
+        found = [path, *path.rglob("*")] if path.is_dir() else [path]
+        numbers = [each.stat().st_ino for each in found if each.exists()]
+        return sorted(self.unsynced[number] for number in numbers if number in self.unsynced)
 
 
 def _watched(method: str) -> Callable[..., Any]:

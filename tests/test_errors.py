@@ -15,6 +15,7 @@ from holdfast.errors import (
     DamagedJournal,
     DiskFull,
     EmptyReply,
+    ForeignSession,
     FormatTooNew,
     HoldfastError,
     ImportRejected,
@@ -29,10 +30,11 @@ from holdfast.errors import (
     UsageError,
     WriteFailed,
 )
-from holdfast.model.holder import Holder
+from holdfast.model.lock_holder import Holder
 
 SAMPLES = [
     (UsageError("no"), 2),
+    (ForeignSession("k3v9", "copied here", "continue its turn", ("bash ls",), "/tmp"), 2),
     (StorageError("no"), 1),
     (SessionNotFound("no"), 1),
     (SessionExists("no"), 1),
@@ -79,6 +81,17 @@ def test_storage_errors_share_a_parent():
     assert all(issubclass(kind, StorageError) for kind in storage)
     assert not issubclass(UsageError, StorageError)
     assert not issubclass(ImportRejected, StorageError)
+
+
+def test_a_foreign_session_says_what_where_on_whose_word_and_how_to_accept_it():
+    acts = tuple(f"bash {number}" for number in range(7))
+    error = ForeignSession("k3v9", "imported from codex", "continue its turn", acts, "/work")
+    assert isinstance(error, UsageError)
+    assert (error.session, error.source, error.acts) == ("k3v9", "imported from codex", acts)
+    for said in ("imported from codex", "continue its turn in /work", "bash 4 and 2 more"):
+        assert said in str(error)
+    assert "bash 5" not in str(error)
+    assert "holdfast trust k3v9" in str(error)
 
 
 def test_locked_says_who_and_what_to_do():

@@ -39,7 +39,7 @@ set -g escape-time 0
 def written_ago(age: timedelta) -> Iterator[None]:
     """Have entries written as if it were some time ago; they are shown with their age."""
     at = (datetime.now(UTC) - age).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    names = ("holdfast.journal.numbering.timestamp", "holdfast.journal.appender.timestamp")
+    names = ("holdfast.journal.format.timestamp", "holdfast.store.local.log_writer.timestamp")
     with patch(names[0], lambda: at), patch(names[1], lambda: at):
         yield
 

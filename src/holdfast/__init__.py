@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         DamagedJournal,
         DiskFull,
         EmptyReply,
+        ForeignSession,
         FormatTooNew,
         HoldfastError,
         ImportRejected,
@@ -40,9 +41,8 @@ if TYPE_CHECKING:
         TimedOut,
         WriteFailed,
     )
+    from holdfast.files import Files
     from holdfast.journal.damage import Damage
-    from holdfast.journal.files import Files
-    from holdfast.journal.repair import SetAside
     from holdfast.journal.ticket import Ticket
     from holdfast.model.entry import (
         Approval,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         Usage,
     )
     from holdfast.model.event import Event
-    from holdfast.model.holder import Holder
+    from holdfast.model.lock_holder import Holder
     from holdfast.model.message import (
         File,
         FileChange,
@@ -76,8 +76,13 @@ if TYPE_CHECKING:
         user,
     )
     from holdfast.model.state import State, Totals
-    from holdfast.store.contract import (
+    from holdfast.store.local.repair import SetAside
+    from holdfast.store.read.follower import Follower
+    from holdfast.store.session import Session
+    from holdfast.store.store import LocalStore, Store
+    from holdfast.store.types import (
         Compaction,
+        Hit,
         Migrated,
         Migration,
         Problem,
@@ -85,11 +90,7 @@ if TYPE_CHECKING:
         Report,
         Summary,
     )
-    from holdfast.store.follower import Follower
-    from holdfast.store.local import LocalStore
-    from holdfast.store.search import Hit
-    from holdfast.store.session import Session
-    from holdfast.store.streams import Stream
+    from holdfast.store.write.streams import Stream
 
 __all__ = [
     "Approval",
@@ -107,6 +108,7 @@ __all__ = [
     "File",
     "FileChange",
     "Follower",
+    "ForeignSession",
     "FormatTooNew",
     "Head",
     "Hit",
@@ -136,6 +138,7 @@ __all__ = [
     "SetAside",
     "State",
     "StorageError",
+    "Store",
     "Stream",
     "Summary",
     "Text",
@@ -163,30 +166,29 @@ __all__ = [
 # starts in half the time.
 _NAMES = {
     "errors": (
-        "BadStatus ConnectFailed DamagedJournal DiskFull EmptyReply FormatTooNew "
+        "BadStatus ConnectFailed DamagedJournal DiskFull EmptyReply ForeignSession FormatTooNew "
         "HoldfastError ImportRejected KeyRefused ProviderError ProviderUnavailable "
         "SessionExists SessionLocked SessionNotFound StorageError TimedOut WriteFailed"
     ),
-    "journal.files": "Files",
+    "files": "Files",
     "journal.damage": "Damage",
-    "journal.repair": "SetAside",
+    "store.local.repair": "SetAside",
     "journal.ticket": "Ticket",
     "model.entry": (
         "Approval Checkpoint Custom Entry Head Label Meta Position Queued Tool Turn Usage"
     ),
     "model.event": "Event",
-    "model.holder": "Holder",
+    "model.lock_holder": "Holder",
     "model.message": (
         "File FileChange Image Message Opaque Text Thinking ToolCall ToolResult assistant "
         "system tool_result user"
     ),
     "model.state": "State Totals",
-    "store.contract": "Compaction Migrated Migration Problem Recovery Report Summary",
-    "store.follower": "Follower",
-    "store.local": "LocalStore",
-    "store.search": "Hit",
+    "store.types": "Compaction Hit Migrated Migration Problem Recovery Report Summary",
+    "store.read.follower": "Follower",
+    "store.store": "LocalStore Store",
     "store.session": "Session",
-    "store.streams": "Stream",
+    "store.write.streams": "Stream",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
@@ -211,13 +213,13 @@ def open_store(
     force: bool = False,
     files: Files | None = None,
     migrate: str | os.PathLike[str] | None = None,
-) -> LocalStore:
+) -> Store:
     """Open the store at ``path``, or the default home (``HOLDFAST_HOME``).
 
     Nothing is made on disk before the first append.
 
     Args:
-        path: the home folder.
+        path: the home folder; ``memory://`` for a new store in memory, which ends with the process.
         force: write even on a network file system, where locks and syncs cannot be relied on.
         files: the file system to use; tests pass one that fails on purpose.
         migrate: a legacy store that is taken over first, if it is there (``store.migrate``); for
@@ -226,18 +228,25 @@ def open_store(
     Raises:
         StorageError: the legacy store could not be taken over; it is as it was, and can be used.
     """
+    if path == "memory://":
+        from holdfast.store.memory import MemoryBackend  # noqa: PLC0415  as all names above
+        from holdfast.store.store import Store  # noqa: PLC0415  as above
+
+        return Store(MemoryBackend())
     if isinstance(path, str) and "://" in path:
         raise UsageError(f"{path.partition('://')[0]}:// stores are not supported by this version.")
     if path is not None and (not isinstance(path, str | os.PathLike) or not os.fspath(path)):
         raise UsageError(f"{path!r} is not the path of a folder.")
-    from holdfast.journal.files import Files as RealFiles  # noqa: PLC0415  as all names above
-    from holdfast.store.home import default_home  # noqa: PLC0415  as above
-    from holdfast.store.local import LocalStore as Store  # noqa: PLC0415  as above
+    from holdfast.files import Files as RealFiles  # noqa: PLC0415  as all names above
+    from holdfast.store.local.backend import FileBackend  # noqa: PLC0415  as above
+    from holdfast.store.local.layout import Home, default_home  # noqa: PLC0415  as above
+    from holdfast.store.store import Store  # noqa: PLC0415  as above
 
     root = default_home() if path is None else Path(path)
     if "\0" in str(root):
         raise UsageError(f"{path!r} is not the path of a folder.")
-    store = Store(files or RealFiles(), root.absolute(), force=force, migration=_migrate)
+    home = Home(files or RealFiles(), root.absolute(), force=force)
+    store = Store(FileBackend(home), migration=_migrate)
     if path is None and migrate is None:
         migrate = os.environ.get("HOLDFAST_MIGRATE") or None
     if migrate is not None and os.path.lexists(migrate):
@@ -245,7 +254,7 @@ def open_store(
     return store
 
 
-def _migrate(store: LocalStore, path: str | os.PathLike[str], **options: Any) -> Migration:
-    from holdfast.exchange.migrate import migrate  # noqa: PLC0415  few need the importers
+def _migrate(store: Store, path: str | os.PathLike[str], **options: Any) -> Migration:
+    from holdfast.exchange.migrate.migrate import migrate  # noqa: PLC0415  few need the importers
 
     return migrate(store, path, **options)

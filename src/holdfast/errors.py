@@ -2,6 +2,7 @@
 
     HoldfastError
     ├── UsageError                      the call itself is wrong; nothing was changed
+    │   └── ForeignSession(session, source, action, acts)  recorded elsewhere, not accepted here
     ├── StorageError
     │   ├── SessionNotFound
     │   ├── SessionExists
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any, Self
 
-    from holdfast.model.holder import Holder
+    from holdfast.model.lock_holder import Holder
+
+
+_MOST_ACTS = 5
 
 
 class HoldfastError(Exception):
@@ -53,6 +57,35 @@ class UsageError(HoldfastError):
     """The call cannot be carried out as asked. Nothing was changed."""
 
     exit_code = 2
+
+
+class ForeignSession(UsageError):
+    """What was asked for would carry out something that a session from elsewhere recorded.
+
+    Attributes:
+        session: the id of the session.
+        source: how it got here, as the end of a sentence.
+        action: what was asked for, such as ``"continue its turn"``.
+        acts: what that would do here, one line for each command, prompt or file.
+        folder: where it would be done.
+    """
+
+    def __init__(
+        self, session: str, source: str, action: str, acts: tuple[str, ...], folder: str | None
+    ) -> None:
+        shown = ", ".join(acts[:_MOST_ACTS])
+        more = f" and {len(acts) - _MOST_ACTS} more" if len(acts) > _MOST_ACTS else ""
+        where = "" if folder is None else f" in {folder}"
+        super().__init__(
+            f"Session {session} was {source}. To {action}{where} would act on what is recorded "
+            f"there: {shown}{more}. Nothing was done. Accept the session with: "
+            f"holdfast trust {session} (or add --trust)."
+        )
+        self.session = session
+        self.source = source
+        self.action = action
+        self.acts = acts
+        self.folder = folder
 
 
 class StorageError(HoldfastError):

@@ -32,7 +32,7 @@ def holdfast_command(home):
     return run
 
 
-def put(store: holdfast.LocalStore, text: str = "hello", *, session_id: str | None = None) -> Path:
+def put(store: holdfast.Store, text: str = "hello", *, session_id: str | None = None) -> Path:
     with store.create(session_id=session_id) as session:
         session.append(holdfast.user(text))
     return session.path / "journal.jsonl"
@@ -51,6 +51,25 @@ def test_help(holdfast_command, words, home):
     assert done.stdout.startswith("Usage: holdfast")
     assert done.stderr == ""
     assert not home.exists()
+
+
+def test_help_groups_the_commands_by_purpose(holdfast_command):
+    lines = holdfast_command("--help").stdout.splitlines()
+    groups: dict[str, list[str]] = {}
+    for line in lines[1:]:
+        if line.endswith(":") and not line.startswith(" "):
+            groups[line] = []
+        elif groups and line.strip():
+            groups[[*groups][-1]].append(line.split()[0])
+    assert [*groups][:5] == ["Talk:", "Background:", "Library:", "Repair:", "Set-up:"]
+    options = groups.pop("Options of the chat and of -p:")
+    assert {"-c,", "--detach", "--version"} <= set(options)
+    assert groups["Talk:"][:2] == ["(no", "-p"]
+    assert "stop" in groups["Background:"]
+    assert {"ls", "search"} <= set(groups["Library:"])
+    assert groups["Repair:"] == ["doctor", "verify", "drill"]
+    assert "login" in groups["Set-up:"]
+    assert max(map(len, lines)) <= 80
 
 
 def test_ls_shows_sessions_and_makes_nothing_where_there_are_none(holdfast_command, store, home):
@@ -158,7 +177,9 @@ def test_wrong_usage_gets_one_sentence_and_exits_2(holdfast_command, words):
 def test_nothing_at_all_without_a_terminal_gets_one_sentence(holdfast_command):
     done = holdfast_command()
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "holdfast: A chat needs a terminal; without one: holdfast -p PROMPT.\n"
+    assert (
+        done.stderr == "holdfast: A chat needs a terminal. Without one, use holdfast -p PROMPT.\n"
+    )
 
 
 def test_a_home_that_cannot_be_read_gets_one_sentence(holdfast_command, home):
@@ -193,7 +214,7 @@ def test_an_interrupt_exits_130(home, store):
 import holdfast
 def interrupt(*_, **__):
     raise KeyboardInterrupt
-from holdfast.store.index import Index
+from holdfast.store.catalog.index import Index
 Index.page = interrupt
 import sys
 sys.argv = ["holdfast", "ls"]
@@ -224,5 +245,5 @@ def test_an_output_without_room_gets_one_sentence(program, words):
         )
     if words != ["status"]:  # which has nothing to say there
         assert done.returncode == 1
-        assert done.stderr == b"holdfast: Standard output cannot be written: there is no room.\n"
+        assert done.stderr == b"holdfast: Standard output cannot be written: the disk is full.\n"
     assert b"Traceback" not in done.stderr

@@ -12,10 +12,10 @@ import msgspec
 
 import holdfast
 from holdfast.journal.damage import Record
-from holdfast.journal.reader import Journal
 from holdfast.model.entry import Entry
 from holdfast.model.state import State
-from holdfast.store.contract import Recovery
+from holdfast.store.local.reader import Journal
+from holdfast.store.types import Recovery
 from tests.disk import FakeQuickFiles
 
 AFTERWARDS = "appended after the damage"
@@ -48,7 +48,7 @@ class Outcome(msgspec.Struct):
 class Patient:
     """One session folder, whose journal can be replaced by any bytes."""
 
-    def __init__(self, home: Path, make: Callable[[holdfast.LocalStore], str]) -> None:
+    def __init__(self, home: Path, make: Callable[[holdfast.Store], str]) -> None:
         """Let ``make`` make a session, close it, and say which it is."""
         self.files = FakeQuickFiles()
         self.reports_stay = True
@@ -160,10 +160,10 @@ def inventory(folder: Path, *, lock: bool = False) -> dict[str, tuple[int, int, 
     return found
 
 
-def conversation(appends: list[list[str]]) -> Callable[[holdfast.LocalStore], str]:
+def conversation(appends: list[list[str]]) -> Callable[[holdfast.Store], str]:
     """Return what makes a session of user messages, each list of them appended together."""
 
-    def make(store: holdfast.LocalStore) -> str:
+    def make(store: holdfast.Store) -> str:
         with store.create(title="patient") as session:
             for texts in appends:
                 session.append([holdfast.user(text) for text in texts])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.journal.files import Files
+from holdfast.files import Files
 from tests.crash.lab.faults import full, player, scarce, sync
 from tests.crash.lab.grounds import Ground
 from tests.crash.lab.layer import Plan

@@ -123,6 +123,15 @@ def write_two_files(root, witness):
     attempt(witness, "rename second", lambda: os.rename(root / "second", root / "fourth"))
 
 
+def sync_through_two_descriptors(root, witness):
+    """Write by one, and sync by another first, as a follower does."""
+    writer = os.open(root / "file", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    reader = os.open(root / "file", os.O_RDONLY)
+    os.write(writer, b"aaaaaaaaa\n")
+    for descriptor, name in ((reader, "reader"), (writer, "writer"), (writer, "again")):
+        attempt(witness, name, lambda descriptor=descriptor: os.fdatasync(descriptor))
+
+
 def say_not_done(root, witness):
     witness.say("intends", "a", 1, "append", {"labels": ["a1"]})
 
@@ -243,6 +252,16 @@ def test_a_failed_sync_loses_what_was_not_synced_and_then_reports_success(play, 
     assert (root / "renamed").read_bytes() == b"aaaaaaaaa\n" + bytes(10)
 
 
+def test_a_lost_page_is_told_once_to_whoever_had_the_file_open(play, root):
+    operations = play(sync_through_two_descriptors).log.operations
+    (root / "file").unlink()
+    first = next(each.number for each in operations if each.may_meet("lostsync"))
+    trial = play(sync_through_two_descriptors, "lostsync", first)
+    told = [(kind, name) for kind, name, _ in trial.said]
+    assert told == [("error", "reader"), ("error", "writer"), ("result", "again")]
+    assert (root / "file").read_bytes() == bytes(10)
+
+
 def test_every_fault_strikes_where_the_log_says_that_it_can(play, root):
     operations = play(write_three_lines).log.operations
     for kind in native.ALL:
@@ -283,11 +302,28 @@ def test_a_fork_may_have_what_was_attempted_before_what_was_promised():
     assert ledger.read(said)["a"].forks["f"].branches == {("a1", "a2"), ("a2",)}
 
 
+def killed_once_forked(stage, root, home):
+    """Kill the scenario at the first write-side call after its fork was acknowledged."""
+    whole = play_with(stage, root, home, NO_FAULT, options={"variant": "one"})
+    # The fork's own journal is the second that gets its name.
+    journals = [
+        each.number
+        for each in whole.log.operations
+        if each.name == "create" and each.path.endswith("/journal.jsonl")
+    ]
+    for number in range(journals[1], len(whole.log.operations)):
+        shutil.rmtree(home, ignore_errors=True)
+        trial = play_with(stage, root, home, Fault("before", number), options={"variant": "one"})
+        assert trial.status == KILLED
+        if options_after(trial.said, 1)["forks"]:
+            return trial
+    raise AssertionError("the scenario makes no fork")
+
+
 def test_an_opening_goes_on_with_the_lives_that_it_finds(stage, root):
     home = root / "home"
     # Killed when both the session and its fork are there, and text was never finished.
-    first = play_with(stage, root, home, Fault("before", 116), options={"variant": "one"})
-    assert first.status == KILLED
+    first = killed_once_forked(stage, root, home)
     options = options_after(first.said, 1)
     assert list(options["sessions"].values()) == ["a"]
     assert list(options["forks"].values()) == ["a"]

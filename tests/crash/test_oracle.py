@@ -8,11 +8,14 @@ import os
 import shutil
 import sqlite3
 import zlib
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 import holdfast
-from tests.crash.lab import scenario
+from holdfast.store.local.lock import Lock
+from tests.crash.lab import moving, scenario
 from tests.crash.lab.oracle import Oracle
 from tests.crash.lab.witness import Witness
 from tests.disk import FakeUnsyncedFiles
@@ -430,3 +433,107 @@ def test_the_order_of_promises_where_too_much_is_possible(tmp_path):
     said = [words for words in said if words not in promised] + promised
     tally = judge(tmp_path / "wrong", said)
     assert "not in order" in " ".join(failure.what for failure in tally.failures)
+
+
+# Sessions that move, are followed, and act
+
+
+def lived(tmp_path, variant):
+    notebook = Notebook()
+    scenario.run(tmp_path, notebook, variant)
+    assert not verdict(tmp_path, notebook.said).failed
+    return notebook.said
+
+
+def verdict(home, said, **options):
+    """Judge a copy: the judge itself goes on with what it finds."""
+    with TemporaryDirectory() as folder:
+        return judge(shutil.copytree(home, Path(folder) / "home"), said, **options)
+
+
+def folder_of(home, session):
+    return next(home.glob(f"sessions/*/{session}"))
+
+
+def up_to(said, op, *, promised):
+    """Return what was said up to a call of a kind: before it begins, or when it has returned."""
+    *_, number = (n for n, words in enumerate(said) if words[0] == "intends" and words[3] == op)
+    if not promised:
+        return said[:number]
+    key = said[number][1:3]
+    return said[: 1 + next(n for n, w in enumerate(said) if w[0] == "promised" and w[1:3] == key)]
+
+
+def test_a_session_that_is_not_where_it_was_moved_to(tmp_path):
+    said = lived(tmp_path, "moved")
+    assert verdict(tmp_path, up_to(said, "delete", promised=False)).lost  # in the trash
+    holdfast.open_store(tmp_path).restore(session_id(said))
+    assert verdict(tmp_path, said).broken  # deleted, and there
+
+
+@pytest.mark.parametrize("session", [moving.STAGED, moving.RECEIVED, moving.FIRST])
+def test_what_came_from_elsewhere_and_is_gone_or_ours(tmp_path, session):
+    said = lived(tmp_path, "moved")
+    folder = folder_of(tmp_path, session)
+    with holdfast.open_store(tmp_path) as store:
+        store.accept(session)
+    assert verdict(tmp_path, said).broken  # as if we had written it
+    shutil.rmtree(folder)
+    assert verdict(tmp_path, said).lost
+
+
+def test_the_note_of_a_batch(tmp_path):
+    said = lived(tmp_path, "moved")
+    begun = up_to(said, "batch", promised=False) + [
+        words for words in said if words[0] == "intends" and words[3] == "batch"
+    ]
+    shutil.rmtree(folder_of(tmp_path, moving.SECOND))
+    holdfast.open_store(tmp_path).restore(session_id(said))
+    assert not verdict(tmp_path, begun).lost  # nobody was promised anything
+    (tmp_path / "sessions" / ".batch" / "then.json").write_bytes(moving.NOTE)
+    assert verdict(tmp_path, begun).lost
+    (tmp_path / "sessions" / ".batch" / "then.json").unlink()
+    assert verdict(tmp_path, up_to(said, "batch", promised=True)).lost
+
+
+def test_what_was_shown_kept_aside_or_settled(tmp_path):
+    said = lived(tmp_path, "followed")
+    for path in folder_of(tmp_path, session_id(said)).glob("damaged/*"):
+        path.unlink()
+    assert [each.what for each in verdict(tmp_path, said).failures if "torn line" in each.what]
+    shown = [
+        *said,
+        ["intends", "a", 900, "look", {}],
+        ["promised", "a", 900, {"shown": {"a99": 7}}],
+    ]
+    assert [each.what for each in verdict(tmp_path, shown).failures if "shown" in each.what]
+    settled = [["intends", "a", 901, "settle", {"label": "a88stream", "pieces": 1}]]
+    settled += [["promised", "a", 901, {}]]
+    assert verdict(tmp_path, said + settled, power_cut=True).lost > verdict(tmp_path, said).lost
+
+
+def test_a_tool_that_acted_on_nobodys_word(tmp_path):
+    said = lived(tmp_path, "acted")
+    acted = [["intends", "a", 900, "effect", {"call_id": "x", "effect": "unknown"}]]
+    whats = [each.what for each in verdict(tmp_path, [*said, *acted]).failures]
+    assert whats == []  # it was only about to
+    acted += [["promised", "a", 900, {}]]
+    whats = [each.what for each in verdict(tmp_path, [*said, *acted]).failures]
+    assert len(whats) == 2
+
+
+def test_a_command_that_nobody_knows_of(home, said):
+    assert judge(home, [*said, ["ran", "a", "x"]]).broken
+
+
+def test_a_lock_that_is_another_file(home, said, monkeypatch):
+    release = Lock.release
+
+    def remove(self):
+        path = os.readlink(f"/proc/self/fd/{self._descriptor}") if self.held else None
+        release(self)
+        if path is not None and os.path.exists(path):
+            os.unlink(path)
+
+    monkeypatch.setattr(Lock, "release", remove)
+    assert judge(home, said).broken

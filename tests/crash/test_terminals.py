@@ -11,6 +11,7 @@ import pytest
 
 from tests.crash.lab.layer import Plan
 from tests.crash.lab.line import Relay
+from tests.crash.lab.strikes import WHO
 from tests.crash.lab.tally import Tally
 from tests.crash.lab.terminals import Pipes, Screen, missing, until
 from tests.crash.lab.watched import WatchedTurn
@@ -95,7 +96,10 @@ def test_every_cell_is_there(tmp_path, monkeypatch):
     assert {f"{name} 0" for name in DEATHS} <= set(cases)
     prints = {case.split()[2] for case in cases if case.startswith("print")}
     assert prints == PRINTS.keys() - {"pty-HUP"}  # which every change tests elsewhere
-    assert 2 * len(DEATHS) + len(prints) == layer.least["ci"]
-    monkeypatch.setattr(shutil, "which", lambda _: None)
+    strikes = [case.split()[1:-2] for case in cases if case.startswith("strike")]
+    for who in WHO:
+        assert strikes.count([who]) == strikes.count([who, "alone"]) > 0
+    assert layer.least["ci"] <= 2 * len(DEATHS) + len(prints) + len(strikes)
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert "not installed" in (layer.why_not() or "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.store.contract import Recovery
+from holdfast.store.types import Recovery
 from tests.crash.patient import AFTERWARDS, Patient, conversation
 
 pytestmark = pytest.mark.crash

@@ -47,7 +47,7 @@ def test_what_is_written_by_hand_stays_and_the_rest_is_written_anew(copy):
 
 def test_every_command_is_in_it():
     text = (ROOT / "docs" / "cli.md").read_text("utf-8")
-    told = run("-m", "holdfast", "--help").stdout.partition("Commands:")[2]
+    told = run("-m", "holdfast", "--help").stdout.partition("\nTalk:")[2]
     verbs = set(re.findall(r"^  (\w+)  ", told, re.MULTILINE))
     assert verbs
     assert verbs == set(re.findall(r"^### holdfast (\w+)$", text, re.MULTILINE))

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.runtime.config import load
-from holdfast.runtime.settings import KEYS, Settings
+from holdfast.runtime.config.load import load
+from holdfast.runtime.config.settings import KEYS, Settings
 from tests.docs.markdown import ROOT, blocks
 
 PAGE = ROOT / "docs" / "configuration.md"

@@ -6,8 +6,8 @@ import shlex
 import click
 import pytest
 
-from holdfast.cli.ask import command as ask
 from holdfast.cli.main import cli
+from holdfast.cli.run.command import command as ask
 from tests.docs.markdown import ROOT, blocks, documents
 
 DOCUMENTS = documents()

@@ -10,9 +10,10 @@ from tests.docs.markdown import ROOT
 
 # Public by name and no promise: what the parts of the store call of each other.
 INTERNAL = {
-    holdfast.LocalStore: set(),
+    holdfast.Store: set(),
     holdfast.Session: {
         "attach",  # the store ties itself to the session that it opened
+        "signed_name",  # for what the agent leaves in the session's folder
     },
     holdfast.Stream: set(),
     holdfast.Follower: set(),
@@ -46,7 +47,7 @@ def test_every_public_name_is_described(kind):
 
 @pytest.mark.parametrize(
     "function",
-    [holdfast.open_store, holdfast.LocalStore.migrate, holdfast.LocalStore.checkup],
+    [holdfast.open_store, holdfast.Store.migrate, holdfast.Store.checkup],
     ids=lambda function: function.__name__,
 )
 def test_the_parameters_that_change_much_are_described(function):

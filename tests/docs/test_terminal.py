@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from holdfast.tui.commands import COMMANDS
-from holdfast.tui.keys import HELP
-from holdfast.tui.picker_dialogs import KEYS
+from holdfast.tui.chat.commands import COMMANDS
+from holdfast.tui.chat.key_bindings import HELP
+from holdfast.tui.picker.dialogs import KEYS
 from tests.docs.markdown import ROOT, links
 
 PAGE = ROOT / "docs" / "terminal.md"

@@ -21,7 +21,7 @@ from typing import Any
 
 import holdfast
 from holdfast.exchange.importers import importer
-from holdfast.exchange.importing import Imported, Importing
+from holdfast.exchange.importing.importer import Imported, Importing
 from holdfast.model.codec import plain
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -43,7 +43,7 @@ def copied(case: str, folder: Path) -> Path:
     return target
 
 
-def take_all(store: holdfast.LocalStore, name: str, path: Path) -> list[Imported]:
+def take_all(store: holdfast.Store, name: str, path: Path) -> list[Imported]:
     """Import everything below ``path``."""
     one = importer(name)
     with Importing(store) as importing:
@@ -51,7 +51,7 @@ def take_all(store: holdfast.LocalStore, name: str, path: Path) -> list[Imported
         return [importing.take(one, source) for source in sources]
 
 
-def outcome(store: holdfast.LocalStore, done: Imported, path: Path) -> dict[str, Any]:
+def outcome(store: holdfast.Store, done: Imported, path: Path) -> dict[str, Any]:
     """Return what became of one source."""
     result: dict[str, Any] = {
         "id": done.source.id,

@@ -10,8 +10,8 @@ import pytest
 
 from holdfast.errors import ImportRejected
 from holdfast.exchange.importers import importer
-from holdfast.exchange.importing import Importing
-from holdfast.exchange.reading import Reading
+from holdfast.exchange.importing.importer import Importing
+from holdfast.exchange.importing.source_files import SourceReader
 from tests.exchange.sources import copied, take_all
 
 
@@ -51,7 +51,7 @@ def test_what_is_in_the_log_is_read_and_nothing_is_touched(store, logged):
 
 def test_without_a_place_for_a_copy_the_log_is_left_out(logged):
     before = contents(logged.parent)
-    assert [row["n"] for row in Reading().rows(logged, "SELECT n FROM t")] == [1]
+    assert [row["n"] for row in SourceReader().rows(logged, "SELECT n FROM t")] == [1]
     assert contents(logged.parent) == before
 
 
@@ -70,14 +70,14 @@ def test_a_database_that_changes_is_opened_anew(store, tmp_path):
 def test_what_is_no_database(tmp_path):
     path = tmp_path / "c.db"
     path.write_bytes(b"not a database at all" * 100)
-    assert Reading().tables(path) == set()
+    assert SourceReader().tables(path) == set()
     with pytest.raises(ImportRejected, match="cannot be read"):
-        list(Reading().rows(path, "SELECT 1 FROM sqlite_master"))
+        list(SourceReader().rows(path, "SELECT 1 FROM sqlite_master"))
     link = tmp_path / "d.db"
     link.symlink_to(path)
     with pytest.raises(ImportRejected, match="not a regular file"):
-        Reading().database(link)
-    assert Reading().tables(link) == set()
+        SourceReader().database(link)
+    assert SourceReader().tables(link) == set()
 
 
 def test_a_view_is_no_table(tmp_path):
@@ -88,7 +88,7 @@ def test_a_view_is_no_table(tmp_path):
             "SELECT x FROM n"
         )
     database.close()
-    assert Reading().tables(path) == set()
+    assert SourceReader().tables(path) == set()
 
 
 def test_damage_in_the_middle_ends_the_rows_and_is_told(tmp_path):
@@ -101,7 +101,7 @@ def test_damage_in_the_middle_ends_the_rows_and_is_told(tmp_path):
     middle = len(data) // 2 // 4096 * 4096
     data[middle : middle + 4096 * 4] = b"\xff" * 4096 * 4
     path.write_bytes(data)
-    reading = Reading()
+    reading = SourceReader()
     found = list(reading.rows(path, "SELECT n FROM t"))
     assert 0 < len(found) < 2000
     assert "cannot be read from here on" in reading.problems[0].reason
@@ -113,7 +113,7 @@ def test_text_that_is_no_text(tmp_path):
         database.execute("CREATE TABLE t (a TEXT)")
         database.execute("INSERT INTO t VALUES (CAST(x'ff6100' AS TEXT))")
     database.close()
-    (row,) = Reading().rows(path, "SELECT a FROM t")
+    (row,) = SourceReader().rows(path, "SELECT a FROM t")
     assert row["a"].startswith("\ufffda")
 
 
@@ -161,15 +161,15 @@ def test_a_damaged_database_is_read_as_far_as_it_goes(store, tmp_path, case, tab
 @pytest.mark.parametrize(("name", "file"), [("opencode", "opencode.db"), ("goose", "sessions.db")])
 def test_what_is_no_database_is_reported(tmp_path, name, file):
     (tmp_path / file).write_bytes(b"SQLite format 3\0garbage" * 1000)
-    one, reading = importer(name), Reading()
-    assert one.sniff(tmp_path, Reading()), "it has the name"
+    one, reading = importer(name), SourceReader()
+    assert one.sniff(tmp_path, SourceReader()), "it has the name"
     assert list(one.sessions(tmp_path, reading)) == []
     assert [each.path for each in reading.problems] == [str(tmp_path / file)]
 
 
 def test_a_database_in_which_nothing_was_written_is_no_damage(tmp_path):
     (tmp_path / "opencode.db").write_bytes(b"")
-    reading = Reading()
+    reading = SourceReader()
     assert list(importer("opencode").sessions(tmp_path, reading)) == []
     assert reading.problems == []
 
@@ -182,4 +182,4 @@ def test_a_column_whose_name_is_no_text_is_damage(tmp_path):
     database.close()
     path.write_bytes(path.read_bytes().replace(b"(name TEXT", b"(n\xc3me TEXT"))
     with pytest.raises(ImportRejected, match="not text"):
-        list(Reading().rows(path, "SELECT * FROM t", otherwise="SELECT * FROM t NOT INDEXED"))
+        list(SourceReader().rows(path, "SELECT * FROM t", otherwise="SELECT * FROM t NOT INDEXED"))

@@ -16,9 +16,9 @@ import pytest
 
 from holdfast.errors import ImportRejected
 from holdfast.exchange.importers import importer
-from holdfast.exchange.items import Item, Said
-from holdfast.exchange.reading import Reading
-from holdfast.exchange.track import STRIDE, Track
+from holdfast.exchange.importing.items import Item, MessageItem
+from holdfast.exchange.importing.sequence import STRIDE, ItemSequencer
+from holdfast.exchange.importing.source_files import SourceReader
 from tests.exchange.sources import CASES, copied, take_all
 
 ROUNDS = 60
@@ -27,11 +27,11 @@ STRANGE: list[Any] = [None, True, -1, 10**400, 1.5, "", "\ud800", "x" * 50, [], 
 
 def read_all(name: str, path: Path) -> list[Item]:
     """Read a source as an import does, and return what it says."""
-    one, reading = importer(name), Reading()
+    one, reading = importer(name), SourceReader()
     one.sniff(path, reading)
     items: list[Item] = []
     for source in one.sessions(path, reading):
-        track = Track(reading, [(0, STRIDE)], "2026-01-01T00:00:00.000Z")
+        track = ItemSequencer(reading, [(0, STRIDE)], "2026-01-01T00:00:00.000Z")
         try:
             for item in one.read(source, reading):
                 items.append(item)
@@ -42,7 +42,7 @@ def read_all(name: str, path: Path) -> list[Item]:
 
 
 def texts(items: list[Item]) -> list[str]:
-    return [item.message.text for item in items if isinstance(item, Said)]
+    return [item.message.text for item in items if isinstance(item, MessageItem)]
 
 
 def files_of(source: Path) -> list[Path]:

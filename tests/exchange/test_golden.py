@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.exchange.importers import BUILT_IN, importer, recognised
-from holdfast.exchange.reading import Reading
+from holdfast.exchange.importing.source_files import SourceReader
 from tests.exchange.sources import CASES, GOLDEN, copied, outcome, take_all
 
 
@@ -55,7 +55,7 @@ def _size(store, session_id):
 @pytest.mark.parametrize("case", CASES)
 def test_a_source_is_recognised(case, tmp_path):
     source = copied(case, tmp_path)
-    found = recognised(source, Reading())
+    found = recognised(source, SourceReader())
     assert found is not None
     assert found.name == case.partition("/")[0]
 
@@ -79,6 +79,6 @@ def test_a_source_is_recognised_behind_files_that_are_nobodys(case, tmp_path):
         folder.mkdir(parents=True)
         for ending in endings:
             (folder / (name if ending == ".md" else f"session-{number}{ending}")).write_text("{}\n")
-    found = recognised(source, Reading())
+    found = recognised(source, SourceReader())
     assert found is not None
     assert found.name == case.partition("/")[0]

@@ -14,10 +14,19 @@ import pytest
 import holdfast
 from holdfast import Checkpoint, Usage, assistant, user
 from holdfast.exchange.importers import importer
-from holdfast.exchange.importing import Importing
-from holdfast.exchange.items import Condensed, Facts, Item, Moved, Noted, Said, Source, Spent
-from holdfast.exchange.known import suffix_of
-from holdfast.exchange.reading import Reading
+from holdfast.exchange.importing.importer import Importing
+from holdfast.exchange.importing.items import (
+    HeadItem,
+    Item,
+    MessageItem,
+    MetaItem,
+    RawItem,
+    Source,
+    SummaryItem,
+    UsageItem,
+)
+from holdfast.exchange.importing.ledger import suffix_of
+from holdfast.exchange.importing.source_files import SourceReader
 
 
 class FakeImporter:
@@ -51,13 +60,13 @@ def at(second: int) -> str:
     return f"2026-05-06T18:00:{second:02d}.000Z"
 
 
-def said(text: str, second: int = 0, **more) -> Said:
+def said(text: str, second: int = 0, **more) -> MessageItem:
     message = assistant(text, model="m") if second % 2 else user(text)
-    return Said(message, at(second), **more)
+    return MessageItem(message, at(second), **more)
 
 
-def spent(output: int, request: str | None = None) -> Spent:
-    return Spent(Usage(1, output, None, model="m", request=request))
+def spent(output: int, request: str | None = None) -> UsageItem:
+    return UsageItem(Usage(1, output, None, model="m", request=request))
 
 
 def take(store, fake):
@@ -72,7 +81,7 @@ def texts(store, session_id):
 
 @pytest.fixture
 def fake():
-    return FakeImporter([Facts({"title": "t"}), said("a", 0), said("b", 1), spent(5, "r1")])
+    return FakeImporter([MetaItem({"title": "t"}), said("a", 0), said("b", 1), spent(5, "r1")])
 
 
 def test_a_new_source_becomes_a_session_of_its_time(store, fake):
@@ -102,7 +111,7 @@ def test_what_is_new_is_appended(store, fake):
 
 
 def test_growth_in_several_batches_and_several_times(store, fake, monkeypatch):
-    monkeypatch.setattr("holdfast.exchange.growing._BATCH_ITEMS", 3)
+    monkeypatch.setattr("holdfast.exchange.importing.incremental._BATCH_ITEMS", 3)
     take(store, fake)
     expected = ["a", "b"]
     for step in range(4):
@@ -186,7 +195,7 @@ def test_what_was_said_here_keeps_the_head(store, fake):
 
 def test_a_new_title_in_the_source_counts(store, fake):
     first = take(store, fake)
-    fake.items.append(Facts({"title": "renamed there"}))
+    fake.items.append(MetaItem({"title": "renamed there"}))
     take(store, fake)
     with store.open(first.session, mode="read") as session:
         assert session.meta["title"] == "renamed there"
@@ -215,7 +224,7 @@ def test_a_deleted_session_is_not_imported_again(store, fake):
 
 
 def test_a_source_without_messages_leaves_nothing(store, fake):
-    fake.items = [Facts({"title": "t"}), Noted("x", {"a": 1})]
+    fake.items = [MetaItem({"title": "t"}), RawItem("x", {"a": 1})]
     assert take(store, fake).action == "empty"
     assert store.list() == []
     assert list((store.path / "sessions").iterdir()) == []
@@ -234,14 +243,14 @@ def test_branches_moves_and_compactions(store, fake):
     fake.items = [
         said("a", 0, id="a"),
         said("b", 1, id="b"),
-        Noted("note", {"n": 1}, id="n", parent="a"),
+        RawItem("note", {"n": 1}, id="n", parent="a"),
         said("x", 2, id="x", parent="n"),
-        Moved("b"),
+        HeadItem("b"),
         said("c", 3),
-        Condensed([user("sum")], keep_from="b", tokens=7, id="k"),
+        SummaryItem([user("sum")], keep_from="b", tokens=7, id="k"),
         said("d", 4),
         said("root", 5, id="r", parent=None),
-        Moved("k"),
+        HeadItem("k"),
     ]
     done = take(store, fake)
     assert texts(store, done.session) == ["a", "b", "c"]
@@ -254,7 +263,7 @@ def test_branches_moves_and_compactions(store, fake):
 def test_copies_of_a_conversation_count_a_request_once(store):
     def copy(id: str, *requests: str) -> tuple[FakeImporter, Source]:
         one = FakeImporter(
-            [Facts({"family": "f"}), said("a", 0), *[spent(5, each) for each in requests]]
+            [MetaItem({"family": "f"}), said("a", 0), *[spent(5, each) for each in requests]]
         )
         return one, Source("fake", id, "/nowhere", 1, 1)
 
@@ -276,7 +285,7 @@ def test_a_name_that_is_taken_by_another_session(store, fake):
 
 
 def test_what_cannot_be_stored_is_reported(store, fake):
-    fake.items.append(Noted("x", {"number": float("nan")}))
+    fake.items.append(RawItem("x", {"number": float("nan")}))
     done = take(store, fake)
     assert done.problem_count == 1
     assert "cannot be kept" in done.problems[0].reason
@@ -306,7 +315,7 @@ def test_an_interrupted_import_leaves_nothing_and_goes_on(store, fake):
 
 @pytest.mark.parametrize("after", [1, 4, 7, 10])
 def test_an_interrupted_growth_goes_on(store, fake, monkeypatch, after):
-    monkeypatch.setattr("holdfast.exchange.growing._BATCH_ITEMS", 3)
+    monkeypatch.setattr("holdfast.exchange.importing.incremental._BATCH_ITEMS", 3)
     first = take(store, fake)
     fake.items += [item for n in range(6) for item in (said(f"m{n}", n), spent(1))]
 
@@ -329,11 +338,11 @@ import os, sys
 from pathlib import Path
 import holdfast
 from holdfast.exchange.importers import importer
-from holdfast.exchange.importing import Importing
-from holdfast.exchange.reading import Reading
+from holdfast.exchange.importing.importer import Importing
+from holdfast.exchange.importing.source_files import SourceReader
 
 one = importer("claude-code")
-(source,) = one.sessions(Path(sys.argv[2]), Reading())
+(source,) = one.sessions(Path(sys.argv[2]), SourceReader())
 store = holdfast.open_store(sys.argv[1])
 
 def progress(done, total):
@@ -373,7 +382,7 @@ def test_a_killed_import_leaves_nothing_visible(store, tmp_path):
     assert store.list() == []
     assert any(each.name.startswith(".new-") for each in (store.path / "sessions").iterdir())
     one = importer("claude-code")
-    (source,) = one.sessions(path, Reading())
+    (source,) = one.sessions(path, SourceReader())
     done = Importing(store).take(one, source)
     assert done.counts.messages == 4000
     assert os.stat(path).st_size == source.size_bytes
@@ -394,7 +403,7 @@ def test_copies_of_copies_count_a_request_once(store, order):
     copies = [("a", "a", ["r1"]), ("b", "a", ["r1", "r2"]), ("c", "b", ["r1", "r2", "r3"])]
     for id, family, requests in (copies[number] for number in order):
         one = FakeImporter(
-            [Facts({"family": family}), said(id, 0), *[spent(5, each) for each in requests]]
+            [MetaItem({"family": family}), said(id, 0), *[spent(5, each) for each in requests]]
         )
         with Importing(store) as importing:
             importing.take(one, Source("fake", id, f"/{id}", 1, 1))

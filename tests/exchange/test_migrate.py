@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.journal.files import Files
+from holdfast.files import Files
+from holdfast.store.local.backend import FileBackend
+from holdfast.store.local.layout import Home
+from holdfast.store.store import Store
 from tests.disk import FakeUnsyncedFiles, snapshot
 from tests.dying import MOMENTS, FakeDyingFiles, dies
 from tests.exchange.sources import CASES, copied
@@ -360,7 +363,7 @@ def test_a_path_that_is_none(store, tmp_path, path, monkeypatch):
 
 
 def test_a_store_without_importers_says_so(home):
-    store = holdfast.LocalStore(FakeDyingFiles(), home)
+    store = Store(FileBackend(Home(FakeDyingFiles(), home, force=False)))
     with pytest.raises(holdfast.UsageError, match="open_store"):
         store.migrate(home)
 

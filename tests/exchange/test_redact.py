@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.exchange.redact import Redactor
-from holdfast.exchange.telltales import assignments
-from holdfast.exchange.vendor_keys import KINDS, places
-from holdfast.model.terminal import for_terminal
+from holdfast.exchange.redaction.assignments import assignments
+from holdfast.exchange.redaction.key_formats import KINDS, places
+from holdfast.exchange.redaction.redactor import Redactor
+from holdfast.model.sanitize import for_terminal
 
 _ALNUM = string.ascii_letters + string.digits
 _HEX = "0123456789abcdef"

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.exchange import importers, registry
-from holdfast.exchange.reading import Reading
+from holdfast.exchange import importers
+from holdfast.exchange import plugins as registry
+from holdfast.exchange.importing.source_files import SourceReader
 
 
 class Invented:
@@ -77,7 +78,7 @@ def test_one_that_cannot_be_loaded_keeps_nobody_from_the_others(registered, tmp_
     (tmp_path / "invented").mkdir()
     (tmp_path / "mine.txt").write_text("")
     assert [one.name for one, _ in importers.installed(tmp_path, {})] == ["invented"]
-    found = importers.recognised(tmp_path / "mine.txt", Reading())
+    found = importers.recognised(tmp_path / "mine.txt", SourceReader())
     assert found is not None
     assert found.name == "invented"
     assert "cannot be loaded" in caplog.text
@@ -106,5 +107,5 @@ def test_what_is_installed_is_what_is_there(tmp_path):
 
 def test_what_nobody_knows_is_recognised_as_nothing(tmp_path):
     (tmp_path / "a.txt").write_text("hello")
-    assert importers.recognised(tmp_path / "a.txt", Reading()) is None
-    assert importers.recognised(Path("/nowhere/at/all"), Reading()) is None
+    assert importers.recognised(tmp_path / "a.txt", SourceReader()) is None
+    assert importers.recognised(Path("/nowhere/at/all"), SourceReader()) is None

@@ -15,15 +15,15 @@ from zlib import crc32
 
 import pytest
 
+from holdfast.files import Files
 from holdfast.journal.damage import Damage
-from holdfast.journal.files import Files
 from holdfast.journal.format import seal
-from holdfast.journal.names import segment_name
-from holdfast.journal.reader import Journal
-from holdfast.journal.repair import examine
 from holdfast.model.codec import encode_body
 from holdfast.model.entry import BODIES, Custom, Entry, Meta, Unknown
 from holdfast.model.message import Message, Text, UnknownPart
+from holdfast.store.local.layout import segment_name
+from holdfast.store.local.reader import Journal
+from holdfast.store.local.repair import inspect_tail
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 NAMES = sorted({path.name.split(".")[0] for path in GOLDEN.glob("*.jsonl")})
@@ -105,7 +105,7 @@ def journal(tmp_path, request):
     for number, path in enumerate(sorted(GOLDEN.glob(f"{request.param}.*jsonl"), key=_number), 1):
         shutil.copy(path, tmp_path / segment_name(number))
     with Journal(Files(), tmp_path) as journal:
-        journal.last.end = examine(journal).end
+        journal.last.end = inspect_tail(journal).end
         yield journal
 
 
@@ -264,7 +264,7 @@ def test_the_tails_are_what_the_format_says(tmp_path):
         folder.mkdir()
         shutil.copy(GOLDEN / f"{name}.jsonl", folder / "journal.jsonl")
         with Journal(Files(), folder) as journal:
-            tails[name] = examine(journal)
+            tails[name] = inspect_tail(journal)
     assert (tails["batch"].last_seq, tails["batch"].next_seq, tails["batch"].cut_batch) == (
         4,
         8,

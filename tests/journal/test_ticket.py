@@ -10,9 +10,9 @@ import threading
 import pytest
 
 from holdfast.errors import DiskFull, WriteFailed
-from holdfast.journal.files import Files
+from holdfast.files import Files
 from holdfast.journal.ticket import Ticket
-from tests.journal.writing import Desk
+from tests.journal.writer_on_files import Desk
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def break_for_good(desk) -> None:
 def slow_sync(desk):
     """Let the next sync wait for an event; return (entered, go on)."""
     inside, gate = threading.Event(), threading.Event()
-    descriptor = desk.writer.place.descriptor
+    descriptor = desk.log.place.descriptor
 
     def slow() -> None:
         inside.set()

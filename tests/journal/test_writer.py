@@ -9,12 +9,11 @@ import msgspec
 import pytest
 
 from holdfast.errors import DiskFull, SessionExists, UsageError, WriteFailed
-from holdfast.journal.appender import Place
-from holdfast.journal.files import Files
-from holdfast.journal.lock import LOCK_NAME, read_durable
+from holdfast.files import Files
 from holdfast.journal.writer import MARK_EVERY_BYTES
 from holdfast.model.entry import LARGEST_SEQ, Checkpoint, Head, Mark, Turn
-from tests.journal.writing import Desk, draft
+from holdfast.store.local.lock import LOCK_NAME, AppendTarget, read_durable
+from tests.journal.writer_on_files import Desk, draft
 
 
 @pytest.fixture
@@ -36,7 +35,7 @@ def durable_size(desk) -> int | None:
 
 def test_nothing_is_made_before_the_first_append(desk):
     assert not desk.folder.exists()
-    assert desk.writer.place is None
+    assert desk.log.place is None
     desk.writer.flush()
     assert desk.writer.drain()
     assert not desk.folder.exists()
@@ -139,7 +138,7 @@ def test_those_who_arrive_during_a_sync_share_the_next(desk, eventually):
     desk.append("first")
     gate = threading.Event()
     real_sync = Files().sync
-    descriptor = desk.writer.place.descriptor
+    descriptor = desk.log.place.descriptor
 
     def slow() -> None:
         gate.wait()
@@ -162,7 +161,7 @@ def test_those_who_arrive_during_a_sync_share_the_next(desk, eventually):
 def test_nobody_is_told_before_the_sync(desk):
     desk.append("first")
     seen: list[tuple[int, bool]] = []
-    descriptor = desk.writer.place.descriptor
+    descriptor = desk.log.place.descriptor
     ticket = desk.submit("second")
 
     def check() -> None:
@@ -178,7 +177,7 @@ def test_nobody_is_told_before_the_sync(desk):
 def test_the_mutex_is_free_while_the_disk_is_busy(desk, eventually):
     """Also when it is ``flush`` that writes: others must be able to queue meanwhile."""
     desk.append("first")
-    descriptor = desk.writer.place.descriptor
+    descriptor = desk.log.place.descriptor
     queued: list[bool] = []
 
     def busy() -> None:
@@ -198,7 +197,7 @@ def test_the_mutex_is_free_while_the_disk_is_busy(desk, eventually):
 def test_flush_waits_for_a_round_that_another_thread_writes(desk, eventually):
     desk.append("first")
     gate, inside = threading.Event(), threading.Event()
-    descriptor = desk.writer.place.descriptor
+    descriptor = desk.log.place.descriptor
 
     def slow() -> None:
         inside.set()
@@ -227,7 +226,7 @@ def test_flush_waits_for_a_round_that_another_thread_writes(desk, eventually):
 def test_close_waits_for_the_leader(desk):
     desk.append("first")
     gate, inside = threading.Event(), threading.Event()
-    descriptor = desk.writer.place.descriptor
+    descriptor = desk.log.place.descriptor
 
     def slow() -> None:
         inside.set()
@@ -243,7 +242,7 @@ def test_close_waits_for_the_leader(desk):
     gate.set()
     closer.join()
     leader.join()
-    assert desk.writer.place is None
+    assert desk.log.place is None
     assert desk.texts() == ["first", "second"]
     desk.writer.close()
 
@@ -271,7 +270,7 @@ def test_a_lock_file_that_cannot_be_written_stops_nobody(desk):
 def test_payloads_are_stored_before_the_line(desk):
     desk.append("a")
     order = []
-    desk.owner.store_payloads = lambda place, payloads: order.append((list(payloads), desk.texts()))
+    desk.log._store = lambda place, payloads: order.append((list(payloads), desk.texts()))
     ticket = desk.submit("b", payloads=[b"large"])
     ticket.wait()
     assert order == [([b"large"], ["a"])]
@@ -279,7 +278,7 @@ def test_payloads_are_stored_before_the_line(desk):
 
 def test_payloads_of_the_first_round_go_with_the_birth(desk):
     desk.submit("a", payloads=[b"large"]).wait()
-    assert desk.owner.payloads == [b"large"]
+    assert desk.log.payloads == [b"large"]
 
 
 def test_a_payload_that_cannot_be_stored(desk):
@@ -288,7 +287,7 @@ def test_a_payload_that_cannot_be_stored(desk):
     def failing(place, payloads):
         raise OSError(errno.EIO, "broken")
 
-    desk.owner.store_payloads = failing
+    desk.log._store = failing
     ticket = desk.submit("b", payloads=[b"large"])
     with pytest.raises(WriteFailed) as caught:
         ticket.wait()
@@ -298,19 +297,19 @@ def test_a_payload_that_cannot_be_stored(desk):
 
 def test_a_payload_without_room_waits(desk):
     desk.append("a")
-    real = desk.owner.store_payloads
+    real = desk.log._store
 
     def failing(place, payloads):
         raise OSError(errno.ENOSPC, "full")
 
-    desk.owner.store_payloads = failing
+    desk.log._store = failing
     ticket = desk.submit("b", payloads=[b"large"])
     with pytest.raises(DiskFull) as caught:
         ticket.wait()
     assert caught.value.pending == (2,)
-    desk.owner.store_payloads = real
+    desk.log._store = real
     assert desk.writer.drain()
-    assert desk.owner.payloads == [b"large"]
+    assert desk.log.payloads == [b"large"]
     assert desk.texts() == ["a", "b"]
 
 
@@ -318,7 +317,7 @@ def test_a_place_that_is_taken_is_told_and_nothing_is_appended(desk):
     def taken(data, payloads):
         raise SessionExists("it exists")
 
-    desk.owner.begin = taken
+    desk.log._create = taken
     first, second = desk.submit("a"), desk.submit("b")
     with pytest.raises(SessionExists):
         first.wait()
@@ -335,7 +334,7 @@ def test_a_session_that_cannot_be_made_for_lack_of_room_is_made_later(desk):
         with pytest.raises(DiskFull) as caught:
             ticket.wait()
         assert caught.value.pending == (0, 1)
-        assert str(desk.owner.path) in str(caught.value)
+        assert str(desk.log.location) in str(caught.value)
         assert isinstance(desk.writer.trouble(), DiskFull)
     assert desk.writer.drain()
     assert desk.writer.trouble() is None
@@ -423,15 +422,15 @@ def test_parents_are_right_after_an_attempt_that_found_no_room(desk):
 def test_going_on_in_a_file_that_was_rewritten(desk):
     desk.append("a")
     desk.append("b")
-    old = desk.writer.place
+    old = desk.log.place
     lines = (desk.folder / "journal.jsonl").read_bytes()
     (desk.folder / "new").write_bytes(lines)
     (desk.folder / "new").rename(old.path)
     descriptor = desk.files.open_append(old.path)
     inode = desk.files.status(descriptor).st_ino
     with desk.writer.mutex:
-        place = Place(old.folder, old.lock, old.path, descriptor, inode, 3, len(lines))
-        desk.writer.move(place, desk.writer.cursor)
+        place = AppendTarget(old.folder, old.lock, old.path, descriptor, inode, 3, len(lines))
+        desk.log.move(place, desk.writer.cursor)
     assert durable_size(desk) == len(lines)
     desk.files.calls.clear()
     assert desk.append("c").position.segment == 3
@@ -464,7 +463,7 @@ def test_a_missing_newline_is_written_first(desk, files):
 
 def test_a_forked_child_cannot_write(desk):
     desk.append("a")
-    desk.writer.place.lock._leave_to_parent()  # what happens in the child
+    desk.log.place.lock._leave_to_parent()  # what happens in the child
     with pytest.raises(UsageError, match="fork"):
         desk.submit("b")
 
@@ -474,8 +473,8 @@ def last_number(tmp_path, files):
     """A desk that has one number left to give."""
     desk = Desk(files, tmp_path / "session")
     desk.append("a")
-    place = desk.writer.place
-    desk.writer._durable = place, msgspec.structs.replace(desk.writer.cursor, next_seq=LARGEST_SEQ)
+    place = desk.log.place
+    desk.log._durable = place, msgspec.structs.replace(desk.writer.cursor, next_seq=LARGEST_SEQ)
     yield desk
     desk.writer.close()
 

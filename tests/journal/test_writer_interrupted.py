@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.errors import DiskFull, WriteFailed
 from holdfast.journal.ticket import Ticket
-from tests.journal.writing import Desk
+from tests.journal.writer_on_files import Desk
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_leadership_that_was_never_laid_down_is_nobodys(desk):
 def slow_leader(desk, eventually):
     """Another thread that writes "b" and is held up in the sync until the gate opens."""
     gate = threading.Event()
-    place = desk.writer.place
+    place = desk.log.place
 
     def sync() -> None:
         gate.wait()
@@ -144,7 +144,7 @@ def test_a_leader_that_left_without_telling_anybody(desk, monkeypatch, slow_lead
 
 def test_a_signal_handler_does_not_wait_for_what_it_interrupted(desk):
     """It would wait for ever, and writing in between would tear the round."""
-    place = desk.writer.place
+    place = desk.log.place
     inner = []
 
     def sync() -> None:
@@ -215,6 +215,7 @@ def test_a_follower_that_nobody_woke_finds_out_that_it_is_settled(desk, slow_lea
 
 def test_what_is_settled_and_still_queued_does_not_keep_a_flush_busy(desk, monkeypatch):
     ticket = desk.submit("b")
+    desk.writer.subscribe(ticket, lambda: None)
     interrupted = interrupt_once(monkeypatch, Ticket, "settle", after=True)
     with pytest.raises(KeyboardInterrupt):
         ticket.wait()

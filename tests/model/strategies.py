@@ -127,7 +127,7 @@ bodies = {
         holds=counts,
         chain=_maybe(texts),
     ),
-    "writer": _body(entry.Writer, pid=counts, host=texts, version=texts),
+    "writer": _body(entry.WriterInfo, pid=counts, host=texts, version=texts),
     "meta": st.builds(
         entry.Meta,
         fields=st.dictionaries(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import UsageError
-from holdfast.journal.format import LONGEST_LINE_BYTES
+from holdfast.journal.bounded import LONGEST_LINE_BYTES
 from holdfast.model.codec import LARGEST_BODY_BYTES, encode_body
 from holdfast.model.entry import (
     ENVELOPE,

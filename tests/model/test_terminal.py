@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.model.terminal import for_terminal, is_one_line, on_its_line
+from holdfast.model.sanitize import for_terminal, is_one_line, one_line
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ from holdfast.model.terminal import for_terminal, is_one_line, on_its_line
 )
 def test_ordinary_text_stays_as_it_is(text):
     assert is_one_line(text)
-    assert on_its_line(text) == for_terminal(text) == text
+    assert one_line(text) == for_terminal(text) == text
 
 
 @pytest.mark.parametrize(
@@ -21,12 +21,12 @@ def test_ordinary_text_stays_as_it_is(text):
 )
 def test_what_leaves_its_line_or_turns_it_is_a_blank(character):
     assert not is_one_line(f"a{character}b")
-    assert on_its_line(f"a{character}b") == "a b"
+    assert one_line(f"a{character}b") == "a b"
 
 
 @given(st.text() | st.text("\x1b[m\t\r\n\u202ea", max_size=20))
 def test_a_line_has_nothing_that_a_terminal_must_not_get(text):
-    line = on_its_line(text)
+    line = one_line(text)
     assert len(line) == len(text)  # places in it stay what they are
     assert is_one_line(line)
     assert for_terminal(line) == line

@@ -6,7 +6,7 @@ import pytest
 
 import holdfast
 from holdfast.model.entry import BODIES, ENVELOPE, TREE, TYPES, Entry, Meta, Position
-from holdfast.model.holder import Holder
+from holdfast.model.lock_holder import Holder
 from holdfast.model.message import (
     Image,
     Message,

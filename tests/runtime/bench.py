@@ -10,24 +10,24 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import holdfast
-from holdfast.journal.files import Files
+from holdfast.files import Files
 from holdfast.model.entry import Entry
 from holdfast.model.message import Message, Text, ToolCall, ToolResult
-from holdfast.runtime.agent import Agent
-from holdfast.runtime.equipment import Equipment
-from holdfast.runtime.limits import Limits
-from holdfast.runtime.policy import Policy
-from holdfast.runtime.providers.contract import (
-    Counts,
+from holdfast.runtime.agent.agent import Agent
+from holdfast.runtime.agent.limits import Limits
+from holdfast.runtime.agent.services import TurnServices
+from holdfast.runtime.agent.turn import Outcome
+from holdfast.runtime.policy.policy import Policy
+from holdfast.runtime.providers.base import (
     Delta,
     Finished,
     Provider,
     Request,
+    TokenCounts,
     ToolSpec,
 )
 from holdfast.runtime.providers.rehearsal import Rehearsal
-from holdfast.runtime.tools.contract import Call, Done, Effect
-from holdfast.runtime.turn import Outcome
+from holdfast.runtime.tools.base import Call, Done, Effect
 
 T = TypeVar("T")
 
@@ -55,9 +55,9 @@ class Bench:
 
     def equipment(
         self, session: holdfast.Session, provider: Provider | None = None, **options: Any
-    ) -> Equipment:
+    ) -> TurnServices:
         given = {"policy": Policy("allow-all"), "tell": self.told.append, **options}
-        return Equipment(
+        return TurnServices(
             session=session,
             provider=provider or Rehearsal(),
             model=given.pop("model", "rehearsal"),
@@ -172,14 +172,14 @@ def text_of(result: ToolResult) -> str:
 def saying(text: str, *deltas: Delta) -> list[Delta | Exception]:
     """Return an answer of a scripted provider."""
     message = Message(role="assistant", content=[Text(text=text)], stop="end")
-    return [*deltas, Finished(message, Counts(10, 5))]
+    return [*deltas, Finished(message, TokenCounts(10, 5))]
 
 
 def calling(*calls: tuple[str, str, Any]) -> list[Delta | Exception]:
     """Return an answer that calls tools: id, name and arguments of each."""
     parts = [ToolCall(id=one, name=name, arguments=given) for one, name, given in calls]
     message = Message(role="assistant", content=list(parts), stop="tool_calls")
-    return [Finished(message, Counts(10, 5))]
+    return [Finished(message, TokenCounts(10, 5))]
 
 
 class FakeProvider:

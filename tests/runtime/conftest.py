@@ -1,4 +1,4 @@
-"""Fixtures for the agent loop."""
+"""Fixtures for the agent loop, and for what speaks to runners."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import pytest
 
 from tests.fakes import FakeFiles
 from tests.runtime.bench import Bench
-from tests.runtime.wreck import Wreck
+from tests.runtime.interrupted_session import Wreck
+from tests.runtime.runner.runner_clients import office_on_disk
+
+office = pytest.fixture(office_on_disk)
 
 
 @pytest.fixture

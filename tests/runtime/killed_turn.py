@@ -24,17 +24,17 @@ from typing import Any
 import holdfast
 from holdfast.model.entry import Entry
 from holdfast.model.message import Text, ToolCall, ToolResult
-from holdfast.runtime import context
-from holdfast.runtime.agent import Agent
-from holdfast.runtime.equipment import Equipment
-from holdfast.runtime.policy import Policy
-from holdfast.runtime.providers import anthropic_blocks, openai_messages
+from holdfast.runtime.agent import context
+from holdfast.runtime.agent.agent import Agent
+from holdfast.runtime.agent.recovery import examine
+from holdfast.runtime.agent.services import TurnServices
+from holdfast.runtime.policy.policy import Policy
+from holdfast.runtime.providers import anthropic_request, openai_request
 from holdfast.runtime.providers.rehearsal import Rehearsal
-from holdfast.runtime.recovery import examine
-from holdfast.runtime.tools import wrapper
+from holdfast.runtime.tools.shell import wrapper
 from tests.disk import FakeUnsyncedFiles
-from tests.runtime.fate import Fate, make_mortal
-from tests.runtime.validators import anthropic_complaints, openai_complaints
+from tests.runtime.killed_process import Fate, make_mortal
+from tests.runtime.request_validators import anthropic_complaints, openai_complaints
 
 PROMPT = """parallel:
 run: echo said; sleep 0.05; echo one >> one
@@ -63,8 +63,8 @@ _RUNS = 3
 _ATTEMPTS = 4
 
 
-def equipment(session: holdfast.Session, workspace: Path) -> Equipment:
-    return Equipment(
+def equipment(session: holdfast.Session, workspace: Path) -> TurnServices:
+    return TurnServices(
         session=session,
         provider=Rehearsal(),
         model="rehearsal",
@@ -169,11 +169,11 @@ class Aftermath:
 
 
 def _anthropic(request: Any) -> list[str]:
-    return anthropic_complaints(anthropic_blocks.parameters(request))
+    return anthropic_complaints(anthropic_request.parameters(request))
 
 
 def _openai(request: Any) -> list[str]:
-    return openai_complaints(openai_messages.parameters(request, openai_messages.Quirks()))
+    return openai_complaints(openai_request.parameters(request, openai_request.Quirks()))
 
 
 def effects(folder: Path) -> dict[str, int]:

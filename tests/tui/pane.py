@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from tests.cli.program import Program, alive, of_type, said, until
-from tests.crash.lab.packages import provided
+from tests.crash.lab.packages import provided, why_missing
 
 PATIENCE_SECONDS = 30.0
 SHELL = "shell$ "
@@ -43,7 +43,7 @@ set -g escape-time 0
 def need_tmux() -> None:
     """Skip loudly where there is no tmux and none may be installed; never if that is forbidden."""
     if not provided("tmux", "tmux"):
-        reason = "The chat was NOT tried on a terminal: tmux is missing."
+        reason = f"The chat was NOT tried on a terminal: no tmux, {why_missing('tmux')}."
         assert not os.environ.get("HOLDFAST_NOTHING_SKIPPED"), reason
         pytest.skip(reason)
 
@@ -123,7 +123,7 @@ class Desk:
                 line = (path / "cmdline").read_bytes()
                 if (
                     f"HOLDFAST_HOME={self.home}\0".encode() in environment
-                    and b"holdfast.runtime.launch" in line
+                    and b"holdfast.runtime.runner.spawn" in line
                 ):
                     found.append(int(path.name))
         return [pid for pid in found if alive(pid)]

@@ -1,4 +1,4 @@
-"""The ``holdfast`` command: finds the verb, loads only that one, turns errors into sentences."""
+"""The ``holdfast`` command: find the verb, import only that, turn errors into sentences."""
 
 from __future__ import annotations
 
@@ -13,52 +13,69 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.errors import HoldfastError
+from holdfast.runtime.config.secret_variables import conceal
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-_VERBS = {
-    "config": "Show the settings that count here, and who would answer.",
-    "login": "Keep a provider's key.",
-    "approve": "Answer what a running session asks.",
-    "attach": "Come back to a session that runs, or have it run again.",
-    "cancel": "Cancel the turn that a session runs.",
-    "completion": "Print what a shell needs to complete commands and sessions.",
-    "export": "Write a session in another format.",
-    "drill": "Strike the agent on purpose, in a scratch home, and see what is left.",
-    "fork": "Copy a session, to go on in the copy.",
-    "gc": "Make room: old sessions to the trash, leftovers removed.",
-    "import": "Take over sessions of other agents, and archives.",
-    "ls": "List sessions, last updated first.",
-    "path": "Print where a session is on disk.",
-    "rename": "Give a session a title.",
-    "restore": "Bring sessions back from the trash, or list it.",
-    "rm": "Move sessions to the trash.",
-    "doctor": "Look at everything, and say what is wrong and what can be done.",
-    "migrate": "Take a legacy store over for good.",
-    "show": "Read a conversation.",
-    "tag": "Give a session tags, or list them.",
-    "tail": "Show the end of a session, and follow it.",
-    "search": "Find messages, in all sessions.",
-    "send": "Send a prompt to a session in the background.",
-    "stats": "Show what was done, and what it cost.",
-    "status": "Show what is running.",
-    "stop": "Have a runner leave.",
-    "rewind": "Take prompts back, with the files that were changed since.",
-    "tree": "Show the branches of a session.",
-    "trust": "Accept what a project's configuration asks for.",
-    "verify": "Read a whole session and report every problem.",
+# Commands by purpose, as `holdfast --help` lists them.
+_GROUPS = {
+    "Talk": {
+        "fork": "Copy a session, to continue in the copy.",
+        "rewind": "Undo prompts and the file changes made since.",
+        "tree": "Show the branches of a session.",
+    },
+    "Background": {
+        "status": "List running sessions.",
+        "attach": "Follow a session, and send it prompts.",
+        "send": "Send a prompt to a session in the background.",
+        "approve": "Approve or deny a tool call that is waiting.",
+        "cancel": "Cancel the running turn of a session.",
+        "stop": "Stop a background runner.",
+    },
+    "Library": {
+        "ls": "List sessions, most recently updated first.",
+        "search": "Search the messages of all sessions.",
+        "show": "Show a conversation.",
+        "tail": "Show the end of a session, and follow it.",
+        "stats": "Show tokens, cost and activity.",
+        "import": "Import sessions of other agents, and archives.",
+        "export": "Write a session in another format.",
+        "rename": "Set a session's title.",
+        "tag": "Add, remove or list tags.",
+        "path": "Print where a session is on disk.",
+        "rm": "Move sessions to the trash.",
+        "restore": "Restore sessions from the trash, or list the trash.",
+        "gc": "Free disk space.",
+        "migrate": "Import a legacy store and retire its files.",
+    },
+    "Repair": {
+        "doctor": "Check everything in the home folder, and repair it.",
+        "verify": "Read a whole session and report every problem.",
+        "drill": "Crash the agent on purpose and check that nothing is lost.",
+    },
+    "Set-up": {
+        "config": "Show the effective settings and which model will be used.",
+        "login": "Store a provider's API key.",
+        "trust": "Accept a session from elsewhere, or trust a project's configuration.",
+        "completion": "Print the completion script for a shell.",
+    },
+}
+_VERBS = {name: text for group in _GROUPS.values() for name, text in group.items()}
+_WITHOUT_VERB = {
+    "(no command)": "Start a chat in this folder.",
+    "-p PROMPT": "Answer one prompt and exit.",
 }
 
 
-_MODULES = {"import": "importing"}  # verbs that cannot be the name of a module
+_MODULES = {"import": "import_"}  # verbs that cannot be the name of a module
 _ASK = "ask"
 _READER_GONE = 141  # as the shell tells it: 128 + SIGPIPE
 
 
 class _Verbs(click.Group):
-    """A group whose commands are imported when they are called, so that none pays for another."""
+    """A group that imports a command when it is called, so that start-up is fast."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -70,11 +87,11 @@ class _Verbs(click.Group):
             if error.errno != errno.ENOSPC or error.filename is not None:
                 raise
             sys.stdout = None
-            _say("holdfast: Standard output cannot be written: there is no room.")
+            _say("holdfast: Standard output cannot be written: the disk is full.")
             ctx.exit(1)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take anything that is no verb for a prompt and its options."""
+        """Treat anything that is not a verb as a prompt with options."""
         if ctx.resilient_parsing and not args:
             return super().parse_args(ctx, args)  # the shell asks what the first word may be
         if not args or args[0] not in {*_VERBS, "-h", "--help", "--version"}:
@@ -84,7 +101,7 @@ class _Verbs(click.Group):
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Offer the verbs, without loading any; and the options of a prompt."""
+        """Return the verbs, without importing any, and the options of ``-p``."""
         from click.shell_completion import CompletionItem  # noqa: PLC0415  only for the shell
 
         if not incomplete.startswith("-"):
@@ -100,15 +117,15 @@ class _Verbs(click.Group):
         return list({each.value: each for each in offered}.values())
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Show the options of a prompt as well: they stand behind ``holdfast`` alone."""
+        """Write the commands, then the options of the chat and of ``-p``, which need no command."""
+        self.format_commands(ctx, formatter)
         ask = self.get_command(ctx, _ASK)
         assert ask is not None
         own = [*ask.params, *self.get_params(ctx)]
         own = [parameter for parameter in own if isinstance(parameter, click.Option)]
         records = filter(None, (parameter.get_help_record(ctx) for parameter in own))
-        with formatter.section("Options"):
+        with formatter.section("Options of the chat and of -p"):
             formatter.write_dl(list(records))
-        self.format_commands(ctx, formatter)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
         return list(_VERBS)
@@ -116,18 +133,22 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's signature
         if cmd_name not in (*_VERBS, _ASK):
             return None
-        command: click.Command = import_module(
-            f"holdfast.cli.{_MODULES.get(cmd_name, cmd_name)}"
-        ).command
+        module = (
+            "run.command" if cmd_name == _ASK else f"commands.{_MODULES.get(cmd_name, cmd_name)}"
+        )
+        command: click.Command = import_module(f"holdfast.cli.{module}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's signature
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_VERBS.items()))
+        width = max(map(len, [*_WITHOUT_VERB, *_VERBS]))  # one column for all groups
+        for heading, group in _GROUPS.items():
+            rows = {**_WITHOUT_VERB, **group} if heading == "Talk" else group
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), text) for name, text in rows.items()])
 
 
 def _check_meant(args: list[str]) -> None:
-    """Raise if the first word looks like a verb that was mistyped."""
+    """Raise if the first word looks like a misspelled verb."""
     if args[0].isalpha() and not {"-p", "--print"} & set(args):
         import difflib  # noqa: PLC0415  only for a mistake
 
@@ -137,7 +158,7 @@ def _check_meant(args: list[str]) -> None:
 
 
 def _with_prompt(args: list[str]) -> list[str]:
-    """Return the arguments with a prompt that begins with a dash put where it is no option."""
+    """Return the arguments; a prompt that starts with a dash is moved after ``--``."""
     for place, word in enumerate(args[:-1]):
         following = args[place + 1]
         if word == "--":
@@ -150,11 +171,15 @@ def _with_prompt(args: list[str]) -> list[str]:
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="holdfast", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Keep agent sessions alive through anything."""
+    """Run AI agents whose sessions survive crashes.
+
+    Every step is saved as it happens. Without a command, holdfast starts a chat in this folder.
+    """
 
 
 def main() -> None:
-    """Run the command line; a mistake gets one sentence and an exit code, never a traceback."""
+    """Run the command line. Errors become one sentence and an exit code, not a traceback."""
+    conceal()  # before anything runs that could look at this process
     _fill_closed_places()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # what the locale cannot spell is no reason to fail
@@ -180,12 +205,12 @@ def _say(text: str) -> None:
 
 
 def _fill_closed_places() -> None:
-    """Take the places of standard streams that are closed, so that no file of ours gets them.
+    """Open closed standard streams on /dev/null, so that no file of ours gets their numbers.
 
-    Whatever the interpreter or a library prints there would go into that file.
+    Otherwise what Python or a library prints would go into that file.
     """
     if None in (sys.stdin, sys.stdout, sys.stderr):
-        from holdfast.journal.files import Files  # noqa: PLC0415  hardly ever needed
+        from holdfast.files import Files  # noqa: PLC0415  hardly ever needed
 
         files = Files()
         while (descriptor := files.open_read(os.devnull)) <= 2:

@@ -29,6 +29,9 @@ class Damage(Struct, frozen=True):
 
 Record = Entry | Damage
 
+OUT_OF_ORDER = "out of order"
+"""The kind of damage that is a readable line whose number cannot be right."""
+
 
 def in_order(records: list[Record]) -> list[Record]:
     """Turn lines whose number cannot be right into damage.
@@ -80,4 +83,4 @@ def with_neighbours(records: list[Record]) -> list[Record]:
 
 def misnumbered(entry: Entry) -> Damage:
     """Return what stands for a line whose number cannot be right."""
-    return Damage(entry.segment, entry.offset, len(entry.line), "out of order")
+    return Damage(entry.segment, entry.offset, len(entry.line), OUT_OF_ORDER)

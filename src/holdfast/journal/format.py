@@ -13,6 +13,11 @@ or written again.
 
 Lines of our own making are decoded in one go; anything else (unknown fields, no sum at the end,
 numbers or characters that not everybody reads) is taken apart with care.
+
+Drafts become entries: numbers, times, parents and checksums, each line behind the one before.
+
+A number is given once. What was numbered by an attempt that did not succeed keeps its numbers and
+its bytes when it is tried again.
 """
 
 from __future__ import annotations
@@ -22,24 +27,31 @@ import re
 import time
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from holdfast.model.codec import decode_line, dumps, loads, revive_body
+from msgspec import Struct
+
+from holdfast.journal.bounded import LONGEST_LINE_BYTES
+from holdfast.model.codec import TooDeep, decode_line, dumps, loads, may_be_deep, revive_body
 from holdfast.model.entry import (
     ENVELOPE,
     LARGEST_SEQ,
     NO_PARENT_FIELD,
+    TREE,
     Body,
     Entry,
     Gap,
+    Head,
     Header,
     Status,
     Unknown,
 )
 
-LONGEST_LINE_BYTES = 64 * 1024 * 1024
-"""A longer line is not loaded: it is reported, and stays on disk."""
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.journal.ticket import Ticket
 
 _SUM_FIELD = b',"sum":"'
 _SUM_LENGTH = len(_SUM_FIELD) + 8 + 2
@@ -55,6 +67,7 @@ _RECORD_START = re.compile(rb'\{"seq":\d')
 _SCANNER = json.JSONDecoder(parse_int=str, parse_float=str)  # a number of any length will do
 _BEFORE_A_RECORD = (b"", b"}", b"\0")
 _MOST_SALVAGE_TRIES = 1000
+_MOST_SALVAGED_BYTES = 2 * LONGEST_LINE_BYTES  # read by tries that failed
 
 CHAIN_SETTERS = frozenset({"gap", "header"})
 """Types that may start the chain of checksums anew, or say how it goes on."""
@@ -238,17 +251,89 @@ def salvage(line: bytes) -> list[tuple[int, bytes]]:
     beginning was torn off. An object inside a torn record looks like one, but follows something
     else; it must not be taken for an entry.
     """
+    try:
+        may_be_deep(line)
+    except TooDeep:  # more values than are ever held in memory
+        return []
     text = line.decode("latin-1")  # one character a byte: places stay what they are
     pieces: list[tuple[int, bytes]] = []
-    end = 0
+    end = tried_bytes = 0
     for found in islice(_RECORD_START.finditer(line), _MOST_SALVAGE_TRIES):
         start = found.start()
         if start >= end:
             try:
                 _, end = _SCANNER.raw_decode(text, start)
-            except (ValueError, RecursionError):
+            except (ValueError, RecursionError) as error:
+                # Each failure may have read to the end of the line: a long one is not tried often.
+                tried_bytes += getattr(error, "pos", len(line)) - start
+                if tried_bytes > _MOST_SALVAGED_BYTES:
+                    break
                 continue
             is_sealed_end = end == len(line) and stored_sum(line) is not None
             if line[start - 1 : start] in _BEFORE_A_RECORD or is_sealed_end:
                 pieces.append((start, line[start:end]))
     return pieces
+
+
+class Cursor(Struct, frozen=True, gc=False):
+    """Where numbering stands: behind the last durable entry.
+
+    ``chain`` is the sum that the next line is chained to, ``head`` the next parent.
+    """
+
+    last_seq: int | None
+    next_seq: int
+    chain: bytes
+    head: int | None
+    since_mark_bytes: int = 0
+
+
+def assign_sequence(
+    tickets: Sequence[Ticket], cursor: Cursor, at: str | None = None
+) -> tuple[list[Entry], Cursor]:
+    """Give every ticket its entries; return all of them, and the cursor behind the last one."""
+    numbered: list[Entry] = []
+    at = at or timestamp()
+    seq, chain, head = cursor.next_seq, cursor.chain, cursor.head
+    since = cursor.since_mark_bytes
+    for ticket in tickets:
+        ticket.trailer = ()
+        if ticket.entries:  # by an earlier attempt, which did not succeed
+            head, since = _behind(ticket.entries, head, since)
+            seq, chain = ticket.entries[-1].seq + 1, ticket.entries[-1].sum
+            numbered += ticket.entries
+            continue
+        entries: list[Entry] = []
+        last = len(ticket.drafts) - 1
+        batch = own_id = None
+        for index, (type_name, body, data) in enumerate(ticket.drafts):
+            parent: int | None = NO_PARENT_FIELD
+            if type_name in TREE:
+                parent, head = head, seq
+            elif type(body) is Head:
+                head = body.to
+            if last:
+                batch = (index, last + 1)
+            if index == last:
+                own_id = ticket.id
+            line = seal(seq, at, type_name, data, chain, parent, own_id, batch)
+            entries.append(Entry(seq, at, type_name, body, parent, own_id, batch, "ok", line))
+            chain = line[-10:-2]
+            since = 0 if type_name == "mark" else since + len(line)
+            seq += 1
+        ticket.entries = entries
+        numbered += entries
+    return numbered, Cursor(seq - 1, seq, chain, head, since)
+
+
+def _behind(
+    entries: Sequence[Entry], head: int | None, since_mark_bytes: int
+) -> tuple[int | None, int]:
+    """Return the next parent and the bytes since a mark, behind entries numbered before."""
+    for entry in entries:
+        since_mark_bytes += len(entry.line)
+        if entry.type in TREE:
+            head = entry.seq
+        elif isinstance(entry.body, Head):
+            head = entry.body.to
+    return head, since_mark_bytes

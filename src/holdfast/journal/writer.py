@@ -4,9 +4,9 @@ Leader commit. Drafts are queued under the mutex. Whoever waits for one of them 
 writing becomes the leader: takes what is queued as one round, has it numbered, written and synced
 outside the mutex, settles its tickets. Those who arrive meanwhile share the next round.
 
-What a leader reaches is stored in one assignment (``_durable``), and tickets leave the queue only
-when they have been told. So an interrupt (Ctrl+C) at any point leaves either the old truth or the
-new one, and whatever it leaves undone, the next leader does. There is one at a time because it
+What a leader reaches is one assignment of the log (its ``cursor``), and tickets leave the queue
+only when they have been told. So an interrupt (Ctrl+C) at any point leaves either the old truth or
+the new one, and whatever it leaves undone, the next leader does. There is one at a time because it
 holds ``_leading``. All locks are the interpreter's own and are held by ``with`` alone: no interrupt
 can come between taking one and being bound to let go of it. (A ``threading.Condition`` is made of
 Python functions, where it can.)
@@ -15,23 +15,18 @@ Python functions, where it can.)
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.errors import DiskFull, HoldfastError, WriteFailed
-from holdfast.journal.appender import Appender, Place, no_room_or
-from holdfast.journal.numbering import Cursor, number
+from holdfast.journal.format import Cursor, assign_sequence
 from holdfast.journal.ticket import Draft, Ticket
-from holdfast.model.entry import LARGEST_SEQ, Entry, Header
+from holdfast.model.entry import LARGEST_SEQ, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from holdfast.journal.files import Files
-
 MARK_EVERY_BYTES = 512 * 1024
-_NOTE_EVERY_SECONDS = 0.02
 _LOOK_AGAIN_SECONDS = 0.05  # for a leader that an interrupt took away
 # What a mistake of ours raises, each time anew: whoever waits must hear of it. To be out of memory,
 # or of the stack's depth, is another matter: that passes.
@@ -39,17 +34,42 @@ _DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeEr
 _ENVELOPE_BYTES = 64  # at least: a round that is cut for a mark must be long enough for one
 
 
+class RoundLog(Protocol):
+    """Where rounds are stored: one session on one medium. Called by one thread at a time."""
+
+    @property
+    def location(self) -> Path | str:
+        """Where the session is or will be, for messages."""
+
+    @property
+    def exists(self) -> bool:
+        """Whether the session was made and is still held; false after ``release``."""
+
+    @property
+    def cursor(self) -> Cursor:
+        """Where numbering continues, after the last durable entry. Read at any time."""
+
+    def check_held(self) -> None:
+        """Raise ``UsageError`` if this process does not hold the session any more."""
+
+    def append(self, entries: Sequence[Entry], payloads: Sequence[bytes], after: Cursor) -> None:
+        """Store a round; the first one makes the session.
+
+        Contract: durable on return, all of it or nothing. ``cursor`` becomes ``after`` in one
+        assignment, so an interrupt leaves the old truth or the new one. ``payloads`` are durable
+        before the entries that name them. The same entries again after an error are stored once.
+
+        Raises:
+            DiskFull: there is no room now; nothing was stored.
+            WriteFailed: nothing can be stored any more.
+        """
+
+    def release(self) -> None:
+        """Let another writer have the session. May be called twice."""
+
+
 class Owner(Protocol):
     """Who a writer works for."""
-
-    path: Path
-    """Where the journal is or will be, for messages."""
-
-    def begin(self, data: bytes, payloads: list[bytes]) -> Place:
-        """Make the journal with the first round's bytes. Contract: durable on return."""
-
-    def store_payloads(self, place: Place, payloads: list[bytes]) -> None:
-        """Write large payloads. Contract: durable on return; the lines that name them follow."""
 
     def mark_after(self, entries: list[Entry]) -> Draft | None:
         """Return the line that holds the state after a round's entries, if it can be held."""
@@ -61,23 +81,19 @@ class Owner(Protocol):
         """
 
 
-class Writer:
-    """The one writer of a journal. ``place`` is ``None`` for a journal that is yet to be made."""
+class GroupCommitter:
+    """The one writer of a log: numbers what is queued and commits it in rounds."""
 
-    def __init__(
-        self, files: Files, header: Header, owner: Owner, cursor: Cursor, place: Place | None = None
-    ) -> None:
+    def __init__(self, log: RoundLog, owner: Owner) -> None:
         self.renew_locks()
+        self._log = log
         self._owner = owner
-        self._appender = Appender(files, header)
-        self._durable = place, cursor
         self._queue: list[Ticket] = []
         self._lost: list[Ticket] = []  # when nothing can be written any more
         self._full = False
         self._cause: str | None = None  # why, if it is not the disk
         self._failure: HoldfastError | None = None
         self._unseen: list[Ticket] = []
-        self._note_again = 0.0
 
     def renew_locks(self) -> None:
         """Make locks; anew in a forked child, where nobody may hold the old ones."""
@@ -90,14 +106,14 @@ class Writer:
     # What callers see
 
     @property
-    def place(self) -> Place | None:
-        """Where the journal is; ``None`` before the first entry is durable, and when closed."""
-        return self._durable[0]
+    def exists(self) -> bool:
+        """Whether there is a session to read; not before the first round, nor when closed."""
+        return self._log.exists
 
     @property
     def cursor(self) -> Cursor:
         """Where numbering stands, behind what is durable."""
-        return self._durable[1]
+        return self._log.cursor
 
     @property
     def unpublished(self) -> list[Ticket]:
@@ -116,7 +132,7 @@ class Writer:
         """Return the error that says what waits for room."""
         with self.mutex:
             seqs = [entry.seq for ticket in self.unpublished for entry in ticket.entries]
-        return DiskFull(self._owner.path, tuple(seqs), self._cause)
+        return DiskFull(self._log.location, tuple(seqs), self._cause)
 
     def trouble(self) -> HoldfastError | None:
         """Return what keeps entries from becoming durable right now, if anything does."""
@@ -141,9 +157,7 @@ class Writer:
             self.raise_unseen()
         if self._failure is not None:
             raise self._failure
-        place = self._durable[0]
-        if place is not None and not place.lock.held:
-            place.lock.check_ours()
+        self._log.check_held()
         ticket = Ticket(self, drafts, id, payloads, entries)
         self._queue.append(ticket)
         return ticket
@@ -207,31 +221,14 @@ class Writer:
                     ticket.seen = True
                     raise ticket.error
 
-    def move(self, place: Place, cursor: Cursor) -> None:
-        """Go on in a file that a rewrite put in the old one's place.
-
-        The caller holds the mutex and has flushed.
-        """
-        old = self._durable[0]
-        assert old is not None
-        self._durable = place, cursor
-        self._appender.begin_anew()
-        self._appender.close(old)
-        place.lock.note_durable(place.inode, place.end)
-
     def close(self) -> None:
-        """Give the reserve back and let go of the file and the lock.
+        """Let go of the log.
 
         The caller does not hold the mutex.
         """
         self._refuse_handlers()
         with self._leading, self.mutex:
-            place, cursor = self._durable
-            self._durable = None, cursor
-            if place is not None:
-                place.lock.note_durable(place.inode, place.end)
-                self._appender.close(place)
-                place.lock.release()
+            self._log.release()
 
     # Leading and following
 
@@ -252,7 +249,7 @@ class Writer:
             except HoldfastError as caught:
                 error = caught
             except _DEFECTS as caught:
-                place = self._owner.path
+                place = self._log.location
                 error = WriteFailed(f"{place} cannot be written: {caught!r}", self.cursor.last_seq)
                 error.__cause__ = caught
             finally:
@@ -298,7 +295,7 @@ class Writer:
             self._settle_durable()  # it was tried; perhaps with success, and an interrupt came
         if len(queue) <= 1:
             return queue[:], []
-        count = 1 if self._full and self.place is not None else self._until_mark()
+        count = 1 if self._full and self.exists else self._until_mark()
         if self._full or (count < len(queue) and queue[count].entries):
             return queue[:count], queue[count:]
         return queue[:count], []  # the rest is not numbered yet; that can wait
@@ -320,7 +317,7 @@ class Writer:
 
     def _settle_durable(self) -> None:
         """Publish and settle what is durable at the head of the queue."""
-        last = self._durable[1].last_seq
+        last = self._log.cursor.last_seq
         count = 0
         for ticket in self._queue:
             if last is None or not ticket.entries or ticket.entries[-1].seq > last:
@@ -330,7 +327,9 @@ class Writer:
             settled = self._queue[:count]
             self._owner.publish(settled)
             for ticket in settled:
-                ticket.settle(None)
+                ticket.writer = None  # as ``Ticket.settle``, but every append comes this way
+                if ticket.callbacks:
+                    ticket.settle(None)
             del self._queue[:count]
 
     def _settle(self, waiting: int, error: HoldfastError | None) -> None:
@@ -365,45 +364,22 @@ class Writer:
     # Writing. Without the mutex.
 
     def _commit(self, tickets: list[Ticket], behind: list[Ticket]) -> None:
-        place, cursor = self._durable
-        entries, after = number(tickets, cursor)
+        cursor = self._log.cursor
+        entries, after = assign_sequence(tickets, cursor)
         if behind:
-            number(behind, after)  # so that a full disk can be told what waits
+            assign_sequence(behind, after)  # so that a full disk can be told what waits
         elif (
             after.since_mark_bytes >= MARK_EVERY_BYTES or tickets[-1].drafts[-1][0] == "checkpoint"
         ):
             after = self._mark(tickets[-1], entries, after)
         if entries[-1].seq > LARGEST_SEQ:  # such as behind a line that somebody has altered
-            path = self._owner.path
+            path = self._log.location
             raise WriteFailed(f"The numbers of {path} are used up", cursor.last_seq)
         payloads: list[bytes] = []
         for ticket in tickets:
             if ticket.payloads:
                 payloads += ticket.payloads
-        data = b"\n".join([entry.line for entry in entries]) + b"\n"
-        try:
-            if place is None:
-                new_place, start = self._owner.begin(data, payloads), 0
-            else:
-                if payloads:
-                    self._owner.store_payloads(place, payloads)
-                new_place, start = self._appender.append(place, cursor, data)
-        except OSError as error:
-            path = self._owner.path
-            raise no_room_or(error, path, f"Cannot write {path}", cursor.last_seq) from error
-        segment = new_place.segment
-        for entry in entries:
-            entry.offset, entry.segment = start, segment
-            start += len(entry.line) + 1
-        self._durable = new_place, after
-        if place is not None and place.segment != segment:
-            self._appender.close(place)
-        # Tell readers how far they need not sync, though not at every turn of a burst: an older
-        # note costs a reader one sync, a note for every append costs the writer more.
-        now = time.monotonic()
-        if now >= self._note_again:
-            self._note_again = now + _NOTE_EVERY_SECONDS
-            new_place.lock.note_durable(new_place.inode, new_place.end)
+        self._log.append(entries, payloads, after)
 
     def _mark(self, last: Ticket, entries: list[Entry], cursor: Cursor) -> Cursor:
         """Have a mark written behind a round, which is added to; return the cursor behind it."""
@@ -411,7 +387,7 @@ class Writer:
         if draft is None:
             return cursor
         # At the time of what it marks, which may have taken place elsewhere, long ago.
-        mark, cursor = number([Ticket(None, [draft])], cursor, entries[-1].at)
+        mark, cursor = assign_sequence([Ticket(None, [draft])], cursor, entries[-1].at)
         last.trailer = mark
         entries += mark
         return cursor

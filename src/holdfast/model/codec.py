@@ -28,14 +28,18 @@ from holdfast.model.entry import (
     NO_PARENT_FIELD,
     TYPES,
     Body,
+    Checkpoint,
     Entry,
     Meta,
+    Queued,
     Unknown,
 )
 from holdfast.model.message import (
     EXTRA_NAME,
     AnyPart,
+    Message,
     Part,
+    ToolResult,
     UnknownPart,
     Value,
 )
@@ -59,7 +63,14 @@ _FIELDS = {
     struct: msgspec.structs.fields(struct) for struct in [*_PARTS.values(), *BODIES.values()]
 }
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_UNKNOWN = "unknown"
 _LONGEST_INT = 4000  # digits; CPython refuses to convert more than 4,300
+
+DEEPEST_LEVELS = 200
+"""JSON that is nested deeper is not taken apart: every reader would need as many stack frames."""
+
+MOST_VALUES = 2_000_000
+"""JSON with more values is not taken apart: in memory it is fifty times as large as on disk."""
 
 LARGEST_BODY_BYTES = 60 * 1024 * 1024
 """A larger body is refused: no reader would load its line."""
@@ -103,6 +114,42 @@ for _name, _struct in BODIES.items():
 _LINES: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Union[tuple(_LINE_TYPES)])  # noqa: UP007  built at run time
 
 
+class TooDeep(RecursionError):
+    """JSON that is nested too deep, or has too many values, to be taken apart."""
+
+
+def may_be_deep(data: bytes) -> bool:
+    """Tell whether JSON text may be nested too deep; hardly any is, which its brackets prove.
+
+    Raises:
+        TooDeep: it has more values than are taken apart.
+    """
+    if len(data) < 2 * DEEPEST_LEVELS:
+        return False
+    opened = data.count(b"[") + data.count(b"{")
+    if len(data) > MOST_VALUES and opened + data.count(b",") > MOST_VALUES:
+        raise TooDeep(f"it may have more than {MOST_VALUES} values")
+    return opened > DEEPEST_LEVELS
+
+
+def _check_depth(value: Any) -> None:
+    """Raise ``TooDeep`` for decoded JSON, or a body, that is nested too deep."""
+    level: list[Any] = [value]
+    for _ in range(DEEPEST_LEVELS):
+        below: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                below += each.values()
+            elif isinstance(each, list):
+                below += each
+            elif isinstance(each, Struct):
+                below += [getattr(each, name) for name in each.__struct_fields__]
+        level = [each for each in below if isinstance(each, dict | list | Struct)]
+        if not level:
+            return
+    raise TooDeep(f"it is nested deeper than {DEEPEST_LEVELS} levels")
+
+
 def loads(data: bytes) -> Any:
     """Decode any JSON text.
 
@@ -111,12 +158,16 @@ def loads(data: bytes) -> Any:
 
     Raises:
         ValueError: not JSON (bad UTF-8 included).
-        RecursionError: nested deeper than this interpreter can follow.
+        RecursionError: it is nested deeper, or has more values, than is taken apart.
     """
+    deep = may_be_deep(data)
     try:
-        return _ANYTHING.decode(data)
+        value = _ANYTHING.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return json.loads(data.decode(), parse_int=_whole_number, parse_float=_real_number)
+        value = json.loads(data.decode(), parse_int=_whole_number, parse_float=_real_number)
+    if deep:
+        _check_depth(value)
+    return value
 
 
 def _whole_number(digits: str) -> int | Raw:
@@ -163,10 +214,15 @@ def decode_body(type_name: str, data: bytes) -> Body:
     """
     decoder = _DECODERS.get(type_name)
     if decoder is not None:
+        deep = may_be_deep(data)
         try:
-            return cast("Body", decoder.decode(data))
+            body = cast("Body", decoder.decode(data))
         except (msgspec.DecodeError, UnicodeDecodeError):
             pass  # something unknown is in it: the slow way keeps it
+        else:
+            if deep:
+                _check_depth(body)
+            return body
     return revive_body(type_name, loads(data))
 
 
@@ -176,10 +232,13 @@ def decode_line(line: bytes) -> Entry | None:
     Raises:
         RecursionError: nested too deep.
     """
+    deep = may_be_deep(line)
     try:
         flat = _LINES.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
+    if deep:
+        _check_depth(flat)
     type_name, struct, own_fields = _LINE_TYPES[type(flat)]
     body: Any = struct(*own_fields(flat))
     return Entry(flat.seq, flat.at, type_name, body, flat.parent, flat.id, flat.batch)
@@ -267,7 +326,7 @@ def encode_body(body: Body) -> tuple[bytes, Body]:
         try:
             data = _ENCODER.encode(body)
             again: Any = decoder.decode(data)
-            if again == body and len(data) <= LARGEST_BODY_BYTES:
+            if again == body and len(data) <= LARGEST_BODY_BYTES and not may_be_deep(data):
                 return data, again
         except (TypeError, ValueError, RecursionError):
             pass  # the careful way will say what is wrong
@@ -324,6 +383,41 @@ def _is_alike(again: Any, body: Any) -> bool:
     # Where an extra field has the name of a known one, reading makes it that one.
     fields = msgspec.structs.astuple
     return len(again.extra) == len(body.extra) and all(map(_is_alike, fields(again), fields(body)))
+
+
+def shown(entry: Entry) -> dict[str, Any]:
+    """Return an entry as JSON data for those who show it: whatever has a name has its shape, too.
+
+    What this version does not know, or what is not of the shape that its type has, becomes an
+    object whose only field is the type ``unknown``.
+    """
+    envelope = {"seq": entry.seq, "at": entry.at}
+    if isinstance(entry.body, Unknown):
+        return {**envelope, "type": _UNKNOWN}
+    return {**envelope, "type": entry.type, **plain(_without_unknown(entry.body))}
+
+
+def in_known_shape(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return a decoded line as ``shown`` returns an entry."""
+    own = {name: value for name, value in fields.items() if name not in ENVELOPE}
+    type_name = str(fields.get("type"))
+    entry = Entry(fields["seq"], str(fields.get("at")), type_name, revive_body(type_name, own))
+    return shown(entry)
+
+
+def _without_unknown(value: Any) -> Any:
+    if isinstance(value, UnknownPart):
+        return {"type": _UNKNOWN}
+    if isinstance(value, list):
+        return [_without_unknown(item) for item in value]
+    if isinstance(value, Message | Checkpoint | Queued | ToolResult):
+        changed = {
+            name: _without_unknown(getattr(value, name))
+            for name in ("content", "summary")
+            if hasattr(value, name)
+        }
+        return msgspec.structs.replace(value, **changed)
+    return value
 
 
 def plain(value: Any) -> Any:

@@ -49,7 +49,7 @@ class Header(Value, frozen=True):
     chain: str | None = None
 
 
-class Writer(Value, frozen=True):
+class WriterInfo(Value, frozen=True):
     """Who writes from here on: goes with the first append after an opening."""
 
     pid: int
@@ -182,7 +182,7 @@ class Unknown(Struct, frozen=True):
 
 Body = (
     Header
-    | Writer
+    | WriterInfo
     | Meta
     | Message
     | Tool
@@ -201,7 +201,7 @@ Body = (
 
 BODIES: dict[str, type[Struct]] = {
     "header": Header,
-    "writer": Writer,
+    "writer": WriterInfo,
     "meta": Meta,
     "message": Message,
     "tool": Tool,
@@ -247,12 +247,13 @@ class Entry(Struct, gc=False):
     status: Status = "ok"
     line: bytes = b""
     offset: int = 0
-    segment: int = 1
+    segment: int = 0
+    """Number of the file, and byte at which the line starts; 0 if it is in no file."""
 
     @property
     def position(self) -> Position:
         """Where the entry is."""
-        return Position(seq=self.seq, offset=self.offset, segment=self.segment)
+        return Position(self.seq, self.offset, self.segment) if self.segment else Position(self.seq)
 
     @property
     def sum(self) -> bytes:
@@ -261,8 +262,16 @@ class Entry(Struct, gc=False):
 
 
 class Position(Struct, frozen=True, gc=False):
-    """Where a durable entry is: its number, and the byte at which it starts in its file."""
+    """Where a durable entry is: its number.
+
+    In a store of files also the byte at which it starts, and the number of the file.
+    """
 
     seq: int
-    offset: int
-    segment: int = 1
+    offset: int | None = None
+    segment: int | None = None
+
+
+def is_undecoded(entry: Entry) -> bool:
+    """Tell whether a line was too deep, or had too many values, to be taken apart."""
+    return isinstance(entry.body, Unknown) and entry.body.fields is None

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Iterable
 
-from holdfast.errors import UsageError
+from holdfast.errors import SessionNotFound, UsageError
 
 # No l, o, 0, 1: ids are read aloud and typed.
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
@@ -20,6 +21,7 @@ _KEY_PREFIX = "key-"
 SESSION_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[a-z0-9]{8}|key-[a-z2-7]{52}")
 _PART = re.compile(r"[a-z0-9-]{1,64}")
 _SHOWN_CHARACTERS = 60
+_MOST_SHOWN_CANDIDATES = 5
 
 
 def new_session_id() -> str:
@@ -74,3 +76,23 @@ def check_part(part: str) -> str:
             "part of one."
         )
     return part
+
+
+def only_match(part: str, ids: Iterable[str]) -> str:
+    """Return the one id that has ``part`` in it.
+
+    Raises:
+        SessionNotFound: there is none.
+        UsageError: there are several.
+    """
+    found = sorted(each for each in ids if part in each)
+    if not found:
+        raise SessionNotFound(f"No session has {part!r} in its id; list() shows all there are.")
+    if len(found) > 1:
+        shown = ", ".join(found[:_MOST_SHOWN_CANDIDATES])
+        more = len(found) - _MOST_SHOWN_CANDIDATES
+        raise UsageError(
+            f"{part!r} is part of {len(found)} session ids: {shown}"
+            f"{f' and {more} more' if more > 0 else ''}. Use a longer part."
+        )
+    return found[0]

@@ -1,28 +1,19 @@
-"""Sessions over journals: what a session is, where it is kept, how it is found again.
+"""Sessions: made, opened, written, read, listed, searched, deleted.
 
-contract    what every backend offers, and the values it hands out
-local       sessions as folders of files: made, opened, closed
-collection  all of them, without opening any: listed, searched, deleted
-opening     from a session's folder to an open session, locked and repaired or as it is
-home        where those folders are; how a session is found, and made
-session     one open session: append, stream, history, follow
-reading     what it shows of itself: state, branch, messages
-recorder    its writing side: bodies in, durable entries and a published state out
-acceptance  how bodies come in: in order, each once
-listeners   who is told of durable entries
-resuming    from a journal to the state it has reached
-fold        entries to state, the only place that knows what an entry means
-branch      the messages of the current branch, read from the end
-streams     text that is being streamed, and what a crash left of it
-follower    entries and live text as they come, across processes and compactions
-rewrite     copies of a journal with lines left out
-compaction  the journal of an open session written anew, in its place
-fork        a new session from one branch of another
-blobs       payloads too large for a line
-index       the cache behind listing; can be deleted at any time
-search      text in sessions, by reading them
-project     which project a folder belongs to
-trash       deletion that can be undone
-cleanup     what has become old, or was never finished
-verify      what is wrong with a session, without changing it
+In reading order:
+
+    store       all sessions of one store, on any medium
+    session     one open session: append, stream, history, follow
+    backend     what a medium has to offer; the seam below everything above
+    types       the values that are handed out
+    validation  what callers give, checked
+    write/      from a body to a durable entry: recorder, dedup, streams, listeners, rewrites, forks
+    read/       from entries to state: fold, branch, resume, follower, exports
+    search/     finding messages: query, filters, documents, scan; index and engine on files
+    catalog/    lists of sessions, from a cache
+    doctor/     what is wrong with sessions on disk
+    local/      the medium of files
+    memory      the medium of this process's memory
+
+What the media share imports neither of them; ``holdfast.open_store`` chooses one.
 """

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import DiskFull, FormatTooNew, StorageError, UsageError
-from holdfast.journal.files import PASSING
+from holdfast.errors import FormatTooNew, UsageError
 from holdfast.model.entry import FORMAT, Body, Checkpoint, Custom, Head, Meta, Position, Usage
+from holdfast.model.ids import new_name
 from holdfast.model.message import Message
 from holdfast.model.state import copied
-from holdfast.store import compaction
-from holdfast.store.arguments import (
-    Place,
+from holdfast.store.read.branch import walk
+from holdfast.store.read.export import FORMATS, text_of
+from holdfast.store.read.follower import Follower
+from holdfast.store.read.reader import SessionReader
+from holdfast.store.types import Compaction, Provenance, Recovery, Span
+from holdfast.store.validation import (
+    EntryRef,
     as_list,
     bytes_of,
     check_callable,
@@ -21,27 +27,24 @@ from holdfast.store.arguments import (
     summary_of,
     with_project,
 )
-from holdfast.store.blobs import Blobs
-from holdfast.store.branch import walk
-from holdfast.store.contract import Compaction, Recovery
-from holdfast.store.export import FORMATS, text_of
-from holdfast.store.follower import Follower
-from holdfast.store.reading import Reading
-from holdfast.store.streams import Stream, new_stream
+from holdfast.store.write import rewrite
+from holdfast.store.write.blob_refs import put_back
+from holdfast.store.write.streams import Stream, new_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from types import TracebackType
     from typing import Self
 
-    from holdfast.journal.reader import Journal
     from holdfast.journal.ticket import Ticket
     from holdfast.model.entry import Entry
     from holdfast.model.event import Event
     from holdfast.model.state import State, Totals
-    from holdfast.store.drafts import Past
-    from holdfast.store.home import Home
-    from holdfast.store.recorder import Recorder
+    from holdfast.store.backend import Backend, Log, Ref
+    from holdfast.store.write.encode import ImportedEntry
+    from holdfast.store.write.recorder import Recorder
+
+_SIGNATURE_DIGITS = 16
 
 
 class Session:
@@ -53,35 +56,73 @@ class Session:
 
     def __init__(
         self,
-        home: Home,
-        session_id: str,
+        backend: Backend,
+        ref: Ref,
         *,
         recorder: Recorder | None = None,
-        journal: Journal | None = None,
+        log: Log | None = None,
         state: State | None = None,
         recovery: Recovery | None = None,
         new_meta: dict[str, Any] | None = None,
     ) -> None:
-        self._home = home
-        self.id = session_id
+        self._backend = backend
+        self._ref = ref
+        self.id = ref.id
         self._recorder = recorder
         self.recovery = recovery or Recovery()
         """What opening found and did."""
-        self._reading = Reading(home.files, recorder, journal, state, self.recovery.interrupted)
-        self.path = self._reading.path
-        """The session's folder; it may not exist yet."""
+        self._reading = SessionReader(backend, ref, recorder, log, state, self.recovery.interrupted)
         self._forget: Callable[[Session], None] = lambda _: None
-        self._fork: Callable[[Session, Journal, int | None], Session] | None = None
+        self._fork: Callable[[Session, Ref, Log, int | None], Session] | None = None
         self._new_meta = new_meta if new_meta is not None else {}
 
     def attach(
         self,
         *,
         forget: Callable[[Session], None],
-        fork: Callable[[Session, Journal, int | None], Session],
+        fork: Callable[[Session, Ref, Log, int | None], Session],
     ) -> None:
         """Let the store know when the session closes, and make forks."""
         self._forget, self._fork = forget, fork
+
+    @property
+    def path(self) -> Path:
+        """The session's folder; it may not exist yet.
+
+        Raises:
+            UsageError: the store does not keep sessions in folders.
+        """
+        location = self._ref.location
+        if not isinstance(location, Path):
+            raise UsageError(f"Session {self.id} has no folder: it is in {location}.")
+        return location
+
+    @property
+    def location(self) -> str:
+        """Where the session is kept, for messages: a folder, or a URL."""
+        return str(self._ref.location)
+
+    @property
+    def local_state(self) -> Path:
+        """A folder of this machine for what belongs to the session and is no entry.
+
+        It may not exist yet, and goes with the session.
+        """
+        return self._backend.local_state(self._ref)
+
+    def provenance(self) -> Provenance:
+        """Return which entries were received from elsewhere and how; reads a small file."""
+        if self._recorder is not None and self._recorder.unborn:
+            return Provenance()
+        return self._backend.provenance(self._ref)
+
+    def signed_name(self, name: str) -> str:
+        """Return ``name`` with a signature of this store, for a folder in ``local_state``.
+
+        A folder that came with a copied session cannot have such a name: it was made here.
+        """
+        signature = self._backend.sign(f"{self.id}/{name}".encode())
+        return f"{name}-{(signature or new_name())[:_SIGNATURE_DIGITS]}"
 
     # Appending
 
@@ -106,12 +147,18 @@ class Session:
         recorder = self._recorder or self._writable()  # as above
         return recorder.submit([item] if type(item) is Message else as_list(item), id)
 
-    def adopt(self, pasts: Sequence[Past]) -> Position:
+    def adopt(self, pasts: Sequence[ImportedEntry], source: str = "a program") -> Position:
         """Append entries of a conversation that took place elsewhere: one batch, durable on return.
 
         Each has the number, time and parent that it brings. Numbers are above ``state.seq``.
+        ``source`` says where they come from; before they are appended they are recorded as foreign.
         """
-        return self._writable().adopt(pasts)
+        recorder = self._writable()
+
+        def record(spans: list[Span]) -> None:
+            recorder.log_writer.record_reception(spans, source)
+
+        return recorder.adopt(pasts, record)
 
     def stream(
         self, *, model: str | None = None, call_id: str | None = None, name: str | None = None
@@ -166,18 +213,14 @@ class Session:
             UsageError: it is not bytes, or the session has no entry yet.
         """
         data = bytes_of(data)
-        if self._writable().place is None:
+        recorder = self._writable()
+        if not recorder.exists:
             raise UsageError("A session without entries keeps nothing: append something first.")
-        try:
-            return Blobs(self._home.files, self.path).write(data)
-        except OSError as error:
-            if error.errno in PASSING:
-                raise DiskFull(self.path, ()) from error
-            raise StorageError(f"{self.path} cannot be written: {error}.") from error
+        return recorder.log_writer.put_blob(data)
 
     def blob(self, name: str) -> bytes | None:
         """Return the bytes that ``keep`` stored, ``None`` if they are missing or altered."""
-        return Blobs(self._home.files, self.path).read_named(name)
+        return self._backend.blobs(self._ref).read_named(name)
 
     def event(self, name: str, data: Any = None, *, complete: bool | None = None) -> Position:
         """Record opaque data of a viewer, extension or framework."""
@@ -206,7 +249,7 @@ class Session:
     def checkpoint(
         self,
         summary: Message | str | Sequence[Message],
-        upto: Place = None,
+        upto: EntryRef = None,
         keep_last: int = 0,
         tokens: int | None = None,
     ) -> Position:
@@ -241,7 +284,7 @@ class Session:
         """Begin a new, empty branch; the old one stays in the journal."""
         return self.append(Head(None))
 
-    def rewind(self, to: Place) -> Position:
+    def rewind(self, to: EntryRef) -> Position:
         """Go on from an earlier entry (``None``: from the beginning). Nothing is destroyed."""
         recorder = self._writable()
         number = number_of(to)
@@ -251,7 +294,7 @@ class Session:
             ticket = recorder.submit([Head(number)])
         return recorder.settle(ticket)
 
-    def fork(self, at: Place = None) -> Session:
+    def fork(self, at: EntryRef = None) -> Session:
         """Make a new session from the branch up to ``at`` (the head if not given)."""
         if self._recorder is not None:
             self._recorder.flush()
@@ -259,7 +302,7 @@ class Session:
             if journal is None or self._fork is None:
                 raise UsageError("There is nothing to fork: this session has no entries yet.")
             head = self._reading.state.head
-            return self._fork(self, journal, number_of(at) if at is not None else head)
+            return self._fork(self, self._ref, journal, number_of(at) if at is not None else head)
 
     def compact(self) -> Compaction:
         """Reclaim disk space: drop what is off the branch or covered by the checkpoint.
@@ -270,7 +313,7 @@ class Session:
             DiskFull: there is no room for a copy. Everything is as it was.
             StorageError: copying failed; what was acknowledged is safe.
         """
-        return compaction.compact(self._home.files, self._writable(), self._reading)
+        return rewrite.compact(self._writable(), self._reading)
 
     def mend(self) -> Compaction:
         """Write a clean copy of the journal: every line that can be read, and a gap for the rest.
@@ -278,7 +321,7 @@ class Session:
         The old journal is kept, compressed, in the session's ``archive`` folder. Raises as
         ``compact`` does.
         """
-        return compaction.mend(self._home.files, self._writable())
+        return rewrite.mend(self._writable())
 
     # Looking
 
@@ -289,6 +332,11 @@ class Session:
         A copy of its own: changing it changes nothing of the session.
         """
         return self._reading.state.copy()
+
+    @property
+    def seq(self) -> int:
+        """The number of the last durable entry, -1 before the first; copies nothing."""
+        return self._reading.state.seq
 
     @property
     def totals(self) -> Totals:
@@ -319,6 +367,38 @@ class Session:
             if journal is not None:
                 yield from walk(journal, self._reading.state.head, [])
 
+    def entries(
+        self,
+        *,
+        after: EntryRef = None,
+        before: EntryRef = None,
+        reverse: bool = False,
+        types: Collection[str] | None = None,
+        branch: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[Entry]:
+        """Yield durable entries, read as they are asked for.
+
+        What is appended meanwhile is not in it. Damage is passed over.
+
+        Args:
+            after: only entries behind this one.
+            before: only entries before this one.
+            reverse: last one first.
+            types: only entries of these types, such as ``message``.
+            branch: only the current branch; else everything, session-wide entries too.
+            limit: at most so many.
+        """
+        first, last = number_of(after), number_of(before)
+        first = -1 if first is None else first
+        found = self._reading.entries(first, last, reverse=reverse, branch=branch)
+        wanted = (entry for entry in found if types is None or entry.type in types)
+        return islice(wanted, limit)
+
+    def with_blobs(self, message: Message) -> Message:
+        """Return a message of an entry with the payloads that are stored apart in their places."""
+        return put_back(message, self._backend.blobs(self._ref))
+
     @property
     def summary(self) -> list[Message]:
         """The summary of the checkpoint that counts; empty if there is none."""
@@ -342,9 +422,8 @@ class Session:
         With ``live`` also over text that is being streamed. Without ``wait`` it ends at the end.
         """
         number = number_of(after)
-        return Follower(
-            self._home.files, self.path, -1 if number is None else number, live=live, wait=wait
-        )
+        number = -1 if number is None else number
+        return Follower(self._backend, self._ref, number, live=live, wait=wait)
 
     def export(self, format: str = "json") -> str:  # noqa: A002  as users say it
         """Return the conversation as text.

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.store.local import LocalStore
-from holdfast.tui.chat import Chat
-from holdfast.tui.leaving import last_words
-from holdfast.tui.target import Leaving, Target, another
+from holdfast.runtime.agent.origin import recorded_workspace
+from holdfast.store.store import Store
+from holdfast.tui.chat.chat import Chat
+from holdfast.tui.chat.exit import last_words
+from holdfast.tui.target import ExitAction, Target, another
 
 
-def run(store: LocalStore, target: Target) -> int:
+def run(store: Store, target: Target) -> int:
     """Chat until the user leaves; return the exit code."""
     while True:
         leaving = asyncio.run(_chat(store, target))
@@ -29,7 +30,7 @@ def run(store: LocalStore, target: Target) -> int:
             return leaving.code
 
 
-async def _chat(store: LocalStore, target: Target) -> Leaving:
+async def _chat(store: Store, target: Target) -> ExitAction:
     chat = Chat(store, target)
     leaving = await chat.whole()
     stays = leaving.next == "switch" and leaving.target is None
@@ -38,9 +39,9 @@ async def _chat(store: LocalStore, target: Target) -> Leaving:
     return leaving
 
 
-def picked(store: LocalStore, of: Target, query: str = "") -> Target | None:
+def picked(store: Store, of: Target, query: str = "") -> Target | None:
     """Let the user pick a session; ``None`` if none was."""
-    from holdfast.tui.picker import pick  # noqa: PLC0415  slow to import, needed rarely
+    from holdfast.tui.picker.app import pick  # noqa: PLC0415  slow to import, needed rarely
 
     folder = Path(of.launch.workspace)
     chosen = pick(store, folder, query=query)
@@ -48,9 +49,9 @@ def picked(store: LocalStore, of: Target, query: str = "") -> Target | None:
         return None
     session_id = chosen.session
     with store.open(session_id, mode="read") as session:
-        recorded = session.meta.get("workspace")
+        recorded = recorded_workspace(session)
         if chosen.how == "fork":
             with session.fork() as copy:
                 session_id = copy.id
-    workspace = recorded if isinstance(recorded, str) and Path(recorded).is_dir() else str(folder)
+    workspace = recorded if recorded is not None and Path(recorded).is_dir() else str(folder)
     return another(of, session_id, workspace, read_only=chosen.how == "read")

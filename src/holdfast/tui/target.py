@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.model.ids import new_session_id
-from holdfast.runtime.limits import Limits
-from holdfast.runtime.wishes import Launch
+from holdfast.runtime.agent.limits import Limits
+from holdfast.runtime.runner.launch_options import Launch
 
 Next = Literal["quit", "switch", "pick"]
 
@@ -33,7 +33,7 @@ class Target(Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
 
 
-class Leaving(Struct, frozen=True, kw_only=True):
+class ExitAction(Struct, frozen=True, kw_only=True):
     """How a chat ended, and what comes next: nothing, another session (or the same), the picker.
 
     ``interlude`` is done in the plain terminal before that.

@@ -58,7 +58,7 @@ def _standing_still() -> Iterator[None]:
         yield
 
 
-def make(store: holdfast.LocalStore) -> str:
+def make(store: holdfast.Store) -> str:
     """Make the session; it ends with a batch."""
     chance = random.Random(2)
 

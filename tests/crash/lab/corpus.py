@@ -56,6 +56,7 @@ def write(folder: Path) -> None:
     _put(folder / "live", (bytes([n]) + data for data in live for n in (0, 1)))
     _put(folder / "decoding", _bodies(journals))
     _put(folder / "names", (bytes([n]) + name.encode() for name in _NAMES for n in range(8)))
+    _put(folder / "reading", (bytes([n]) + data for data in journals[:3] for n in range(0, 60, 7)))
     words = "".join(f'"{_escaped(token)}"\n' for token in TOKENS)
     (folder / "dictionary").write_text(words, encoding="ascii")
 

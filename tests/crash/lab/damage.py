@@ -18,7 +18,7 @@ from msgspec import Struct
 import holdfast
 from holdfast.journal.damage import Damage
 from holdfast.model.entry import NO_PARENT_FIELD, TREE, Checkpoint, Entry
-from holdfast.store.fold import fold
+from holdfast.store.read.fold import fold
 from tests.crash.patient import Outcome, Patient
 
 KINDS = ("cut", "flip", "nul", "ones", "newline")

@@ -8,6 +8,7 @@ again by naming its file in place of libFuzzer's options.
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import shutil
@@ -23,12 +24,14 @@ import atheris  # type: ignore[import-untyped, import-not-found, unused-ignore] 
 
 with atheris.instrument_imports(include=["holdfast"]):
     import holdfast
-    from holdfast.journal.files import Files
+    from holdfast.files import Files
+    from holdfast.journal import bounded
     from holdfast.journal.format import parse
-    from holdfast.journal.reader import Journal
     from holdfast.model import codec
     from holdfast.model.entry import BODIES, Entry
-    from holdfast.store.local import LocalStore
+    from holdfast.store.local.compressed import CompressedFile
+    from holdfast.store.local.reader import Journal
+    from holdfast.store.store import Store
 
 from tests.crash import mutants
 from tests.crash.patient import Patient, conversation
@@ -152,6 +155,39 @@ def decoding(_: Path) -> Target:
     return once
 
 
+def reading(folder: Path) -> Target:
+    """Arbitrary bytes through the bounded reader: as lines, as gzip and zstd, as a packed journal.
+
+    Whatever they claim, no more comes out than the limits allow, and only its own errors do.
+    """
+    path = folder / "foreign"
+    limits = bounded.ReadLimits(
+        line_bytes=1000, total_bytes=256 * 1024, ratio=20, free_bytes=64 * 1024
+    )
+    files, module = Files(), bounded.zstd()
+    packers: list[Callable[[bytes], bytes]] = [bytes, gzip.compress, module.compress]
+
+    def once(data: bytes) -> None:
+        how, rest = (data[0] if data else 0), data[1:]
+        content = packers[how % 3](rest * (how // 3 + 1)) + rest[: how % 7]
+        path.write_bytes(content)
+        with bounded.BoundedReader(files, path, limits) as reader:
+            assert b"".join(reader.chunks()) == content, "other bytes than the file has"
+            for packing in ("gzip", "zstd"):
+                size = 0
+                with suppress(bounded.TooMuch, bounded.BrokenPacking):
+                    content_of = bounded.unpacked(reader.chunks(), packing, limits)
+                    for line in bounded.lines(content_of, limits):
+                        size += line.size_bytes
+                        assert line.data is None or len(line.data) <= limits.line_bytes
+                assert size <= limits.total_bytes, "more than the total"
+            packed = CompressedFile(files, reader.descriptor)
+            assert bounded.LIMITS.allow(len(content), packed.size), "more than the ratio"
+            assert sum(map(len, packed.pieces())) == packed.size, "another size than it has"
+
+    return once
+
+
 class FakeFencedFiles(Files):
     """Refuses every path that is not below the home, before anything can happen."""
 
@@ -187,7 +223,7 @@ for _name in ("rename", "link"):
 def names(folder: Path) -> Target:
     """Arbitrary text as id, part, key or path: nothing outside the home is so much as looked at."""
     home = folder / "a home"
-    store = LocalStore(FakeFencedFiles(home), home)
+    store = holdfast.open_store(home, files=FakeFencedFiles(home))
     for key in ("telegram:42", "another"):
         with store.session(key) as session:
             session.append(holdfast.user("hello"))
@@ -216,7 +252,7 @@ def names(folder: Path) -> Target:
     return once
 
 
-def _use(store: LocalStore, key: str, *, writes: bool) -> None:
+def _use(store: Store, key: str, *, writes: bool) -> None:
     """Have a session of that key; with ``writes`` it is made, and removed again."""
     with store.session(key) as session:
         known = session.state.seq >= 0
@@ -232,6 +268,7 @@ TARGETS: dict[str, Callable[[Path], Target]] = {
     "live": live,
     "decoding": decoding,
     "names": names,
+    "reading": reading,
 }
 
 

@@ -16,7 +16,14 @@ from msgspec import Struct, field
 INTENT = " intent"
 """Added to a call's label, it is the label of the tool's intent."""
 
+HERE, TRASH = "here", "in the trash"
+"""Where a session may be."""
+
 _MOST_ENDINGS = 1024
+_ALL_SYNCED = (-1, 10**9)
+_MADE = frozenset({"stage", "receive", "batch"})
+"""Calls that make whole sessions of what comes from elsewhere."""
+
 _ENTRIES = frozenset(
     {"append", "tool", "usage", "submit", "wait", "finish", "checkpoint", "rename", "rewind"}
 )
@@ -63,6 +70,7 @@ class Life(Struct):
     session: str | None = None
     calls: dict[int, Call] = field(default_factory=dict)
     written: dict[str, int] = field(default_factory=dict)
+    ran: list[str] = field(default_factory=list)
     fell: str | None = None
     done: bool = False
 
@@ -80,6 +88,56 @@ class Life(Struct):
                 elif call.op in ("finish", "wait"):
                     found[call.facts["label"]] = call.result["seq"]
         return found
+
+    @property
+    def shown(self) -> dict[str, int]:
+        """Labels that a follower was shown, with their numbers: no power cut may take them."""
+        return {
+            label: seq
+            for call in self._promised("look")
+            for label, seq in call.result["shown"].items()
+        }
+
+    @property
+    def settled(self) -> dict[str, int]:
+        """Labels of streams with the number of pieces that must be on the disk."""
+        return {call.facts["label"]: call.facts["pieces"] for call in self._promised("settle")}
+
+    @property
+    def torn(self) -> list[str]:
+        """Torn lines that were on the disk: they may be set aside, not thrown away."""
+        return [call.facts["text"] for call in self._promised("tear")]
+
+    @property
+    def effects(self) -> dict[str, str]:
+        """Tool calls that have had their effect on the world, with what kind of effect it is."""
+        return {call.facts["call_id"]: call.facts["effect"] for call in self._promised("effect")}
+
+    @property
+    def places(self) -> set[str]:
+        """Where the session may be."""
+        places = {HERE}
+        for call in self.calls.values():
+            if call.op in ("delete", "restore"):
+                target = {TRASH if call.op == "delete" else HERE}
+                places = target if call.outcome == "promised" else places | target
+        return places
+
+    @property
+    def batched(self) -> set[str]:
+        """Sessions that were published together."""
+        return {each for call in self._calls("batch") for each in call.facts["sessions"]}
+
+    @property
+    def owes_note(self) -> bool:
+        """Whether a batch was published whose note nobody was to remove."""
+        return bool(self._promised("batch")) and not self._calls("forget")
+
+    def _calls(self, op: str) -> list[Call]:
+        return [call for call in self.calls.values() if call.op == op]
+
+    def _promised(self, op: str) -> list[Call]:
+        return [call for call in self._calls(op) if call.outcome == "promised"]
 
     @property
     def synced(self) -> list[tuple[int, int]]:
@@ -105,9 +163,9 @@ class Life(Struct):
         promised = self.promised
         groups: list[list[str]] = []
         for call in self._calls_with_effect:
-            if call.op in ("append", "submit"):
+            if call.op in ("append", "submit", "abandon"):
                 groups.append(call.facts["labels"])
-            elif call.op == "tool":
+            elif call.op in ("tool", "turn"):
                 groups.append([call.facts["call_id"] + INTENT])
         return [group for group in groups if group[0] not in promised]
 
@@ -151,7 +209,7 @@ class Life(Struct):
 
     @property
     def forks(self) -> dict[str, Fork]:
-        """Sessions that a fork made, with what must be in each."""
+        """Sessions beside the actor's own, with what must be in each."""
         found: dict[str, Fork] = {}
         endings = [Ending()]
         calls = self._calls_with_effect
@@ -160,6 +218,8 @@ class Life(Struct):
             if forked[number]:
                 branches = {ending.branch for ending in endings}
                 found[call.result["session"]] = Fork(branches, self.streamed)
+            elif call.op in _MADE:
+                found |= _made(call)
             elif call.op == "fork-append":
                 fork = found[call.facts["session"]]
                 longer = {(*branch, *call.facts["labels"]) for branch in fork.branches}
@@ -192,11 +252,28 @@ class Life(Struct):
 
 
 class Fork(Struct):
-    """A forked session, every branch that it may have, and the streams of where it came from."""
+    """A forked session, every branch that it may have, and the streams of where it came from.
+
+    Or one that came from elsewhere, which is ``foreign``. One that is not ``certain`` may be
+    missing, but is whole if it is there.
+    """
 
     branches: set[tuple[str, ...]]
     streams: dict[str, Streamed] = field(default_factory=dict)
     synced: list[tuple[int, int]] = field(default_factory=list)
+    certain: bool = True
+    foreign: bool = False
+
+
+def _made(call: Call) -> dict[str, Fork]:
+    """Return the sessions that a call has made, or may have."""
+    facts = call.facts
+    given = facts["sessions"] if call.op == "batch" else {facts["session"]: facts["labels"]}
+    certain = call.outcome == "promised"
+    return {
+        session_id: Fork({tuple(labels)}, synced=[_ALL_SYNCED], certain=certain, foreign=True)
+        for session_id, labels in given.items()
+    }
 
 
 def read(said: Iterable[list[Any]]) -> dict[str, Life]:
@@ -218,6 +295,8 @@ def read(said: Iterable[list[Any]]) -> dict[str, Life]:
             life.calls[number].outcome = "refused"
         elif kind == "written":
             life.written[words[0]] = words[1]
+        elif kind == "ran":
+            life.ran.append(words[0])
         elif kind == "fell":
             life.fell = words[0]
         elif kind == "done":
@@ -244,8 +323,8 @@ def _after(endings: list[Ending], call: Call) -> list[Ending]:
         there = [ending for ending in endings if call.facts["label"] in ending.branch]
         return there if promised else endings
     moved = [_applied(ending, call) for ending in endings]
-    # A submitted entry is certain only once it was waited for.
-    certain = promised and call.op != "submit"
+    # A submitted entry is certain only once it was waited for, and one that was not synced never.
+    certain = promised and call.op not in ("submit", "abandon")
     return list(dict.fromkeys(moved if certain else [*endings, *moved]))
 
 
@@ -253,7 +332,7 @@ def _applied(ending: Ending, call: Call) -> Ending:
     facts, branch = call.facts, ending.branch
     change: dict[str, Any] = {}
     match call.op:
-        case "append" | "submit" | "finish":
+        case "append" | "submit" | "finish" | "abandon":
             labels = facts.get("labels") or [facts["label"]]
             # The second append of one id changes nothing.
             change["branch"] = (*branch, *(label for label in labels if label not in branch))

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
 import socket
 import subprocess
 import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+
+from tests.crash.lab.packages import found
 
 _CONFIG = """
 ListenAddress 127.0.0.1
@@ -51,7 +52,7 @@ class Line:
         self._folder = folder
         self._port = _free_port()
         (folder / "config").write_text(_CONFIG.format(folder=folder, port=self._port))
-        program = shutil.which("sshd")
+        program = found("sshd")
         assert program is not None  # it insists on its full path
         with (folder / "log").open("wb") as log:
             self._server = subprocess.Popen(

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.store.histories import OPERATIONS, History, World, tiny_marks_and_blocks
+from tests.store.random_sessions import OPERATIONS, History, World, tiny_marks_and_blocks
 
 STEPS = 30
 _MOST_SESSIONS = 3

@@ -1,4 +1,4 @@
-"""Opens every session that is found in a home, appends to it, and closes it.
+"""Opens every session that is found in a home, appends to it, and closes it; sweeps up a batch.
 
 Played after the scenario, on what a fault has left of its home: the life of each actor goes on.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import holdfast
+from holdfast.store.local.bulk_publish import BATCH_NAME
 from tests.crash.lab import ledger
 from tests.crash.lab.scenario import Actor, text_of
 from tests.crash.lab.witness import Witness
@@ -38,7 +39,7 @@ def run(
     """Open, append and close, session by session; of some nobody was told that they are there."""
     store = holdfast.open_store(home)
     actors: dict[str, Actor] = {}
-    for path in sorted(home.glob("sessions/*/[!.]*")):
+    for path in sorted(home.glob("sessions/[!.]*/[!.]*")):
         name = sessions.get(path.name) or forks.get(path.name) or "x"
         actor = actors.setdefault(name, Actor(name, store, witness))
         actor.go_on_from(times * _NUMBERS_APART)
@@ -47,13 +48,17 @@ def run(
         except BaseException:
             witness.say("fell", name, traceback.format_exc()[-3000:])
             raise
+    if (home / "sessions" / BATCH_NAME).exists():
+        sweeper = actors.setdefault("y", Actor("y", store, witness))
+        sweeper.go_on_from(times * _NUMBERS_APART)
+        sweeper.call("sweep", lambda: store.batch().close())
     for name in actors:
         witness.say("done", name)
 
 
 def _visit(
     actor: Actor,
-    store: holdfast.LocalStore,
+    store: holdfast.Store,
     session_id: str,
     sessions: dict[str, str],
     forks: dict[str, str],

@@ -10,6 +10,12 @@ opening nor verifying may find damage. But a power cut may take any of the lines
 together and not acknowledged: if the last of them is there, the hole before it is damage.
 
 And, because a store that only reads is no use: what is opened can be written, and keeps that too.
+
+Sessions are where they were moved to; what came from elsewhere is there whole or not at all, and
+known to be foreign; if the note of a batch is there, all of the batch is. What a follower was shown
+is there, and live text that had its second. A torn end that was on the disk is kept aside. A tool
+has acted only if the disk says that it was approved and begun, a command runs only if the disk says
+as which process. The file that is locked stays the same one.
 """
 
 from __future__ import annotations
@@ -26,11 +32,12 @@ from typing import Any
 import msgspec
 
 import holdfast
-from holdfast.journal.files import Files
+from holdfast.files import Files
 from holdfast.journal.format import parse
 from holdfast.model.entry import Header
+from holdfast.runtime.tools.shell.spool import folder_of, recover_folder
 from tests.crash.lab import ledger
-from tests.crash.lab.ledger import INTENT, Ending, Fork, Life, Streamed
+from tests.crash.lab.ledger import HERE, INTENT, TRASH, Ending, Fork, Life, Streamed
 from tests.crash.lab.scenario import streamed_text, text_of
 from tests.crash.lab.tally import Tally
 from tests.disk import contents
@@ -38,16 +45,17 @@ from tests.disk import contents
 _LABEL = re.compile(r"([a-z]\d+[a-z]*): ")
 _SUFFIXES_OF_STREAMS = ("stream", "output")
 AFTERWARDS = "z1"
+_WRAPPER_AND_COMMAND = 2
 _Body = holdfast.Message | holdfast.Tool
 
 
 class Oracle:
     """Judges one home.
 
-    ``power_cut``: unsynced live text may be gone; else what another program could see must be
-    there. ``faulty``: the process had met errors, so that even text it could not write may be gone.
-    ``writes``: also verify what was opened, and append to it. ``lists``: also hold the index to
-    rule 4.
+    ``power_cut``: live text may be gone that had not its second; else what another program could
+    see must be there. ``faulty``: the process had met errors, so that even text it could not write
+    may be gone. ``writes``: also verify what was opened, and append to it. ``lists``: also hold the
+    index to rule 4.
     """
 
     def __init__(
@@ -65,7 +73,7 @@ class Oracle:
         self._home = home
         self._lives = ledger.read(said)
         self._power_cut = power_cut
-        self._live_text_may_go = power_cut or faulty
+        self._faulty = faulty
         self._writes = writes
         self._lists = lists
         self.tally = Tally(cases=1)
@@ -78,7 +86,12 @@ class Oracle:
             self.tally.acknowledged += len(life.promised)
             if life.session is not None:
                 self._judge_session(life, life.session)
+            noted = self._store.has_unfinished_batch()
+            if life.owes_note and not noted:
+                self.tally.lose("a batch was published, and nothing says what is to be done then")
             for session_id, fork in life.forks.items():
+                # Whoever finds the note relies on all sessions of the batch.
+                fork.certain = fork.certain or (noted and session_id in life.batched)
                 self._judge_fork(session_id, fork)
         if self._lists:
             self._judge_index()
@@ -87,14 +100,41 @@ class Oracle:
     # One session
 
     def _judge_session(self, life: Life, session_id: str) -> None:
-        session = self._open(session_id, must_be_there=bool(life.promised))
+        self._bring_back(life, session_id)
+        session = self._open(session_id, must_be_there=bool(life.promised or life.shown))
         if session is None:
             return
         with session:
             self._judge_recovery(session, life.synced)
             self._judge_entries(life, session)
             self._judge_state(life, session)
+        self._judge_kept(life, session.path)
+        if life.promised and self._store.provenance(session_id).any_foreign:
+            self.tally.break_(f"{session_id} was written here and counts as foreign")
         self._judge_second_opening(session, life.synced)
+
+    def _bring_back(self, life: Life, session_id: str) -> None:
+        """Look where a session is, and restore one that was deleted."""
+        places = life.places
+        if session_id in self._store.ids():
+            if HERE not in places:
+                self.tally.break_(f"{session_id} was deleted and is still there")
+        elif session_id in self._store.deleted_ids():
+            if TRASH not in places:
+                self.tally.lose(f"{session_id} is in the trash and was not deleted")
+            self._store.restore(session_id)
+            self.tally.count("brought back from the trash")
+
+    def _judge_kept(self, life: Life, folder: Path) -> None:
+        """Hold the folder to what is in no entry: torn lines, and who runs a command."""
+        kept = b"\0".join(contents(folder).values()) if life.torn else b""
+        for text in life.torn:
+            if text.encode() not in kept:
+                self.tally.lose(f"a torn line is gone: {text}")
+        for call_id in life.ran:
+            found = recover_folder(folder_of(folder / "spool", call_id), claim=False)
+            if len(found.processes) != _WRAPPER_AND_COMMAND:
+                self.tally.break_(f"{call_id} runs, and nothing says as which process: {found}")
 
     def _open(self, session_id: str, *, must_be_there: bool) -> holdfast.Session | None:
         try:
@@ -157,7 +197,21 @@ class Oracle:
             self.tally.break_(f"{label} is there and was never appended")
         self._judge_numbers(session.path)
         self._judge_bodies(life, there)
-        self._judge_live_text(life, there)
+        self._judge_live_text(life, there, session)
+        self._judge_seen(life, there, _approved(session) if life.effects else set())
+
+    def _judge_seen(
+        self, life: Life, there: dict[str, dict[int, _Body]], approved: set[str]
+    ) -> None:
+        """Hold the journal to what others have seen of it, and to what was done on its word."""
+        for label, seq in life.shown.items():
+            if seq not in there.get(label, {}):
+                self.tally.lose(f"{label} was shown to a follower as {seq} and is not there")
+        for call_id, effect in life.effects.items():
+            if effect != "reads" and call_id + INTENT not in there:
+                self.tally.break_(f"{call_id} has acted, and nothing says that it was begun")
+            if call_id not in approved:
+                self.tally.break_(f"{call_id} has acted, and nothing says that it was approved")
 
     def _judge_numbers(self, folder: Path) -> None:
         for name, numbers in _numbers(folder):
@@ -191,11 +245,15 @@ class Oracle:
         else:
             self.tally.break_(f"{label} is what was never streamed: {message}")
 
-    def _judge_live_text(self, life: Life, there: dict[str, dict[int, _Body]]) -> None:
-        if self._live_text_may_go:
+    def _judge_live_text(
+        self, life: Life, there: dict[str, dict[int, _Body]], session: holdfast.Session
+    ) -> None:
+        if self._faulty:
             return
-        for label, pieces in life.written.items():
-            text = next(map(_text, there.get(label, {}).values()), "")
+        for label, pieces in (life.settled if self._power_cut else life.written).items():
+            # Followers are not shown a last line before it has its end, which the next append adds.
+            last = [each for each in session.messages[-1:] if label_of(each) == label]
+            text = next(map(_text, [*there.get(label, {}).values(), *last]), "")
             if not text.startswith(streamed_text(label, pieces)):
                 self.tally.lose(f"of {label} {pieces} pieces were to be seen; there is {text!r}")
 
@@ -210,8 +268,8 @@ class Oracle:
             self._judge_order(life, messages)
             return
         found = Ending(
-            branch=tuple(filter(None, map(_label, messages))),
-            summary=next((_label(message) for message in session.summary), None),
+            branch=tuple(filter(None, map(label_of, messages))),
+            summary=next((label_of(message) for message in session.summary), None),
             title=session.meta.get("title"),
             input=session.totals.input,
         )
@@ -221,27 +279,29 @@ class Oracle:
 
     def _judge_order(self, life: Life, messages: list[holdfast.Message]) -> None:
         """Hold what was promised to its order, where no more can be told."""
-        labels = [label for label in map(_label, messages) if label in life.promised]
+        labels = [label for label in map(label_of, messages) if label in life.promised]
         if labels != [label for label in life.promised if label in labels]:
             self.tally.break_(f"what was promised is not in order: {labels}")
 
     def _judge_shown(self, message: holdfast.Message, streams: dict[str, Streamed]) -> None:
         """Hold a message of the session to what was given, blobs put back."""
-        label = _label(message)
+        label = label_of(message)
         if label is not None:
             self._judge_message(label, message, streams)
 
     def _judge_fork(self, session_id: str, fork: Fork) -> None:
-        session = self._open(session_id, must_be_there=True)
+        session = self._open(session_id, must_be_there=fork.certain)
         if session is None:
             return
+        if self._store.provenance(session_id).is_foreign(1) != fork.foreign:
+            self.tally.break_(f"{session_id} is taken for {'ours' if fork.foreign else 'foreign'}")
         with session:
             self._judge_recovery(session, fork.synced)
             self._judge_numbers(session.path)
             messages = session.messages
         for message in messages:
             self._judge_shown(message, fork.streams)
-        labels = tuple(filter(None, map(_label, messages)))
+        labels = tuple(filter(None, map(label_of, messages)))
         if labels not in fork.branches:
             self.tally.lose(f"fork {session_id} has {labels}, not one of {fork.branches}")
         self._judge_second_opening(session, fork.synced)
@@ -250,7 +310,10 @@ class Oracle:
         if self._writes:
             self._judge_whole(first, synced)
         before = contents(first.path)
+        locked = _inode_of(first.path / "lock")
         with self._store.open(first.id) as again:
+            if locked is None or _inode_of(first.path / "lock") != locked:
+                self.tally.break_("the file that is locked is another one now: two may write")
             if again.recovery.set_aside or again.recovery.interrupted:
                 self.tally.break_(f"a second opening repairs again: {again.recovery}")
             self._judge_recovery(again, synced)
@@ -273,7 +336,22 @@ class Oracle:
             self.tally.break_(f"the index says {live}, the journals {rebuilt}")
 
 
-def _label(message: holdfast.Message) -> str | None:
+def _approved(session: holdfast.Session) -> set[str]:
+    """Return the tool calls that the journal says were approved."""
+    bodies = [entry.body for entry in _entries(session)]
+    return {
+        body.call_id
+        for body in bodies
+        if isinstance(body, holdfast.Approval) and body.decision == "allow"
+    }
+
+
+def _inode_of(path: Path) -> int | None:
+    return path.stat().st_ino if path.exists() else None
+
+
+def label_of(message: holdfast.Message) -> str | None:
+    """Return the label of a message, if it has one."""
     found = _LABEL.match(_whole_text(message.content))
     return found[1] if found else None
 
@@ -348,7 +426,7 @@ def _numbered(session: holdfast.Session) -> dict[str, dict[int, _Body]]:
         if isinstance(body, holdfast.Tool):
             there.setdefault(body.call_id + INTENT, {})[entry.seq] = body
         elif isinstance(body, holdfast.Message):
-            label = _label(body)
+            label = label_of(body)
             if label is not None:
                 there.setdefault(label, {})[entry.seq] = body
     return there

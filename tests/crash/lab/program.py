@@ -21,7 +21,7 @@ from typing import Any
 RUNNER = "a runner"
 """Comes as the first word in a process that is to be a runner."""
 
-_LAUNCH = "holdfast.runtime.launch"
+_LAUNCH = "holdfast.runtime.runner.spawn"
 
 
 def main(notes: Path, mutant: str, words: list[str]) -> None:

@@ -22,10 +22,10 @@ ROOT = Path(__file__).resolve().parents[3]
 _NOTES = ROOT / ".crash"
 _USED = (
     "tests/disk.py",
-    "tests/store/histories.py",
+    "tests/store/random_sessions.py",
     "tests/cli/program.py",
     "tests/cli/vendor.py",
-    "tests/runtime/validators.py",
+    "tests/runtime/request_validators.py",
     "tests/runtime/providers/wire.py",
     "requirements/dev.txt",
 )

@@ -2,7 +2,8 @@
 
 create → prompt → stream → tool intent, output and result → usage → submitted together → batch →
 checkpoint → blob → branch → rename → fork → list → compact → close → reopen → append, twice with
-the same id. ``VARIANTS`` has it for one session, and for eight at once in one process.
+the same id. ``VARIANTS`` has it for one session, and for eight at once in one process; and other
+lives, which do what this one does not: see ``moving``, ``following`` and ``acting``.
 
 Each call is announced to a witness before it begins and confirmed after it has returned. What
 Holdfast refuses (``HoldfastError``) is noted, and the life goes on as far as it can: a user would
@@ -12,6 +13,7 @@ try, too. Any other exception is a defect.
 from __future__ import annotations
 
 import functools
+import importlib
 import threading
 import time
 import traceback
@@ -23,7 +25,15 @@ from typing import Any
 import holdfast
 from tests.crash.lab.witness import Witness
 
-VARIANTS = {"one": 1, "eight": 8}
+VARIANTS = {"one": 1, "eight": 8, "moved": 1, "followed": 1, "acted": 1}
+"""Every variant, with how many sessions live in it at once."""
+
+_LIVES = {
+    "moved": ("tests.crash.lab.moving", "Mover"),
+    "followed": ("tests.crash.lab.following", "Follow"),
+    "acted": ("tests.crash.lab.acting", "Act"),
+    "wrapped": ("tests.crash.lab.acting", "Wrap"),  # no session; only its calls are recorded
+}
 PIECES = 3
 BLOB_BYTES = 300_000
 _FILLER = 'naïve 日本 \u2028 "quoted" \\ back\nline '
@@ -50,7 +60,7 @@ def streamed_text(label: str, pieces: int = PIECES) -> str:
 class Actor:
     """One session's life, and the witness who is told of it."""
 
-    def __init__(self, name: str, store: holdfast.LocalStore, witness: Witness) -> None:
+    def __init__(self, name: str, store: holdfast.Store, witness: Witness) -> None:
         self.name = name
         self._store = store
         self._witness = witness
@@ -83,6 +93,8 @@ class Actor:
             promised["seq"] = result.seq
         elif isinstance(result, holdfast.Session):
             promised["session"] = result.id
+        elif isinstance(result, dict):
+            promised |= result
         self._witness.say("promised", self.name, number, promised)
         return result
 
@@ -208,10 +220,27 @@ class Actor:
         return False
 
 
+def life_of(variant: str) -> type[Actor]:
+    """Return what lives in a variant."""
+    if variant not in _LIVES:
+        return Actor
+    module, name = _LIVES[variant]
+    found: type[Actor] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def preload() -> None:
+    """Import all that any variant needs, for a process that will be forked many times."""
+    for variant in _LIVES:
+        life_of(variant)
+    importlib.import_module("tests.crash.lab.moving").sent()
+
+
 def run(home: Path, witness: Witness, variant: str) -> None:
     """Run a variant of the scenario in this process, to its end or to the fault's."""
     store = holdfast.open_store(home)
-    actors = [Actor(chr(ord("a") + n), store, witness) for n in range(VARIANTS[variant])]
+    kind = life_of(variant)
+    actors = [kind(chr(ord("a") + n), store, witness) for n in range(VARIANTS.get(variant, 1))]
     if len(actors) == 1:
         actors[0].run()
         return

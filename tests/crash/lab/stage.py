@@ -165,7 +165,7 @@ def _serve(witness: Witness) -> None:
 def main() -> None:
     """Serve one stage."""
     descriptor, mutant = sys.argv[1:]
-    importlib.import_module(SCENARIO.partition(":")[0])
+    importlib.import_module(SCENARIO.partition(":")[0]).preload()
     if mutant:
         mutants.apply(mutant)
     _serve(Witness(int(descriptor)))

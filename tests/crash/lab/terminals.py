@@ -11,7 +11,6 @@ import codecs
 import os
 import pty
 import shlex
-import shutil
 import signal
 import subprocess
 import time
@@ -20,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.crash.lab.line import Line
+from tests.crash.lab.packages import found
 
 PATIENCE_SECONDS = 25.0
 _READY = "ready\n"
@@ -321,4 +321,4 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def missing() -> list[str]:
     """Return the programs that are needed and not there."""
-    return [name for name in ("setsid", "stty", "ssh-keygen") if shutil.which(name) is None]
+    return [name for name in ("setsid", "stty", "ssh-keygen") if found(name) is None]

@@ -22,9 +22,9 @@ from typing import Any
 from msgspec import Struct
 
 import holdfast
+from holdfast.files import Files
 from holdfast.journal.damage import Damage
-from holdfast.journal.files import Files
-from holdfast.journal.reader import Journal
+from holdfast.store.local.reader import Journal
 from tests.crash.lab.tally import Tally
 from tests.disk import contents
 
@@ -176,7 +176,7 @@ def _judge_order(tally: Tally, said: Said, lines: list[Line]) -> None:
 
 
 def judge_session(
-    tally: Tally, store: holdfast.LocalStore, session_id: str, *, writes: bool = True
+    tally: Tally, store: holdfast.Store, session_id: str, *, writes: bool = True
 ) -> None:
     """Check that the session opens, has no damage, and that a second opening changes nothing."""
     try:

@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 
 import holdfast
 from holdfast.errors import HoldfastError
-from holdfast.runtime.control.address import socket_path
-from holdfast.runtime.control.client import Connection, connect, new_request_id
-from holdfast.runtime.control.protocol import Stop
+from holdfast.runtime.protocol.client import Connection, connect, new_request_id
+from holdfast.runtime.protocol.messages import Stop
+from holdfast.runtime.protocol.socket_path import socket_path
 from tests.cli.vendor import Vendor, vendor_on_loopback
 from tests.crash.lab.tally import Tally
 from tests.crash.lab.terminals import is_alive, until

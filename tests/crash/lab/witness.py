@@ -7,6 +7,7 @@ shorter than a pipe's atomic write, so that threads and processes may share the 
     ["promised", actor, number, facts]       it has returned: the store has promised this
     ["refused", actor, number, why]          it has raised one of Holdfast's own errors
     ["written", actor, label, pieces]        so many pieces of a stream are in the live file
+    ["ran", actor, call]                     a command runs, in another process than its wrapper's
     ["fell", actor, trace]                   anything else was raised: a defect, whatever the fault
     ["done", actor]                          the scenario has come to its end
 """

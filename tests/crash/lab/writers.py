@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 import holdfast
-from holdfast.journal.files import Files
+from holdfast.files import Files
 from tests.crash.lab.company import Part, perform
 from tests.crash.lab.turns import text_of
 
@@ -25,7 +25,7 @@ _FORK = multiprocessing.get_context("fork")
 class Desk:
     """A player's session: opened, written and left in turns, each step said aloud."""
 
-    def __init__(self, part: Part, store: holdfast.LocalStore, target: str) -> None:
+    def __init__(self, part: Part, store: holdfast.Store, target: str) -> None:
         self._part = part
         self._store = store
         self._target = target  # a session id, or "key …"

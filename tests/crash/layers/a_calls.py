@@ -2,7 +2,8 @@
 
 A clean run is recorded first. Then the scenario is played again for every call of that run and
 every fault that can happen to it. A case is the variant of the scenario, the number of the call,
-and the fault: ``one 17 torn``.
+and the fault: ``one 17 torn``. The variants that do what the main scenario does not meet one fault
+at each call, in turn, where there is little time.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import ClassVar
 
+from tests.crash import mutants
 from tests.crash.lab import native
 from tests.crash.lab.layer import Layer, Plan
 from tests.crash.lab.native import LOST_SYNC, ONCE, ONE_FILE, STAYS, Operation
 from tests.crash.lab.oracle import Oracle
+from tests.crash.lab.scenario import VARIANTS
 from tests.crash.lab.stage import Stage
 from tests.crash.lab.tally import Tally
 from tests.crash.lab.trial import NO_FAULT, Fault, play_with
@@ -25,7 +29,12 @@ _FAULTS = {
     "ci": (*ONCE, *STAYS, LOST_SYNC, "eio-file"),
     "nightly": (*ONCE, *STAYS, LOST_SYNC, *ONE_FILE),
 }
-_VARIANTS = {"ci": ("one",), "nightly": ("one", "eight")}
+_VARIANTS = {
+    "ci": ("one", "moved", "followed", "acted"),
+    "nightly": ("one", "eight", "moved", "followed", "acted"),
+}
+_WHOLE = {"ci": ("one",), "nightly": tuple(VARIANTS)}
+_ENDLESS = {"acted": ("enospc-stays", "enospc-file")}  # a turn waits until there is room
 _SLACK = 4
 """Calls beyond the recorded ones that are tried, too: how live text is gathered varies."""
 
@@ -43,13 +52,17 @@ class Calls(Layer):
         return native.why_not()
 
     def cases(self) -> Sequence[str]:
-        if self.plan.level == "mutant":
-            return list(_telling_cases(recorded(self.plan, "one")))
-        return [
-            f"{variant} {number} {fault}"
-            for variant in _VARIANTS[self.plan.level]
-            for number, fault in _pairs(recorded(self.plan, variant), _FAULTS[self.plan.level])
-        ]
+        level = self.plan.level
+        if level == "mutant":
+            variant = mutants.variant_of(self.plan.mutant)
+            return list(_telling_cases(recorded(self.plan, variant), variant))
+        found = []
+        for variant in _VARIANTS[level]:
+            faults = [each for each in _FAULTS[level] if each not in _ENDLESS.get(variant, ())]
+            pairs = list(_pairs(recorded(self.plan, variant), faults))
+            pairs = pairs if variant in _WHOLE[level] else list(_in_turn(pairs))
+            found += [f"{variant} {number} {fault}" for number, fault in pairs]
+        return found
 
     def start(self) -> None:
         self._stage = Stage(self.plan, native.preloaded())
@@ -90,18 +103,25 @@ def _pairs(operations: list[Operation], faults: Sequence[str]) -> Iterator[tuple
             yield len(operations) + more, fault
 
 
-def _telling_cases(operations: list[Operation]) -> Iterator[str]:
+def _in_turn(pairs: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Yield one fault of each call: all kinds have their turn."""
+    for number, group in groupby(pairs, key=lambda pair: pair[0]):
+        faults = [fault for _, fault in group]
+        yield number, faults[number % len(faults)]
+
+
+def _telling_cases(operations: list[Operation], variant: str) -> Iterator[str]:
     """Yield cases that show most defects: faults that are easily taken for success come first."""
     for fault in (LOST_SYNC, "short"):
         for operation in operations:
             if operation.may_meet(fault) and "index.db" not in operation.path:
-                yield f"one {operation.number} {fault}"
+                yield f"{variant} {operation.number} {fault}"
     for operation in reversed(operations):
         if operation.may_meet("torn"):
-            yield f"one {operation.number} torn"
+            yield f"{variant} {operation.number} torn"
     for fault in ("before", "eio-stays"):
         for operation in operations[::5]:
-            yield f"one {operation.number} {fault}"
+            yield f"{variant} {operation.number} {fault}"
 
 
 @cache

@@ -28,6 +28,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
+from tests.crash import mutants
 from tests.crash.lab import native, recorder
 from tests.crash.lab.layer import Layer, Plan
 from tests.crash.lab.ledger import Fork, Life
@@ -52,10 +53,24 @@ class Size(Struct, frozen=True):
 
 # Rather too many states than too few: some turn out to hold nothing that was not judged before.
 _SIZES = {
-    "ci": {"one": Size(1, 22_500, 250), "eight": Size(1, 700, 25)},
-    "nightly": {"one": Size(9, 120_000, 500), "eight": Size(4, 40_000, 250)},
-    "mutant": {"one": Size(1, 600, 60)},
+    "ci": {
+        "one": Size(1, 16_000, 250),
+        "eight": Size(1, 700, 25),
+        "moved": Size(1, 4_000, 100),
+        "followed": Size(1, 2_500, 100),
+        "acted": Size(1, 1_000, 100),
+        "wrapped": Size(1, 250, 50),
+    },
+    "nightly": {
+        "one": Size(9, 100_000, 500),
+        "eight": Size(4, 30_000, 250),
+        "moved": Size(4, 30_000, 250),
+        "followed": Size(4, 20_000, 250),
+        "acted": Size(2, 10_000, 250),
+        "wrapped": Size(1, 1_000, 50),
+    },
 }
+_OF_A_MUTANT = Size(1, 1_200, 60)
 
 
 def _is_cache(name: str) -> bool:
@@ -158,7 +173,7 @@ class PowerModel(Layer):
 
     def cases(self) -> Sequence[str]:
         found = []
-        for variant, size in _SIZES[self.plan.level].items():
+        for variant, size in self._sizes().items():
             slices = -(-size.states // size.in_case)
             found += [
                 f"{variant} {number} {part}/{slices}"
@@ -166,6 +181,11 @@ class PowerModel(Layer):
                 for part in range(1, slices + 1)
             ]
         return found
+
+    def _sizes(self) -> dict[str, Size]:
+        if self.plan.level == "mutant":
+            return {mutants.variant_of(self.plan.mutant): _OF_A_MUTANT}
+        return _SIZES[self.plan.level]
 
     def start(self) -> None:
         self._large = self.plan.memory / "large files"
@@ -179,7 +199,7 @@ class PowerModel(Layer):
         if "/" in first:
             return self._run_again(Recording(ROOT / first), words)
         number, part = int(words[0]), int(words[1].partition("/")[0])
-        recording, size = self._load(first, number), _SIZES[self.plan.level][first]
+        recording, size = self._load(first, number), self._sizes()[first]
         tally = Tally()
         start = (part - 1) * size.in_case
         for index, found in enumerate(self._states[start : start + size.in_case], start):
@@ -189,7 +209,7 @@ class PowerModel(Layer):
 
     def _load(self, variant: str, number: int) -> Recording:
         if self._recording is None or self._current != (variant, number):
-            size = _SIZES[self.plan.level][variant]
+            size = self._sizes()[variant]
             self._recording = _record(self.plan, variant, number)
             self._current = variant, number
             seed = f"{self.plan.seed} {variant} {number}"
@@ -293,8 +313,9 @@ class RememberingOracle(Oracle):
         for _, actor, *words in said:
             self._words[actor] += 1
             facts = words[-1] if words else None
-            if isinstance(facts, dict) and "session" in facts:
-                self._actors[facts["session"]] = actor
+            if isinstance(facts, dict):
+                named = [facts["session"]] if "session" in facts else facts.get("sessions", ())
+                self._actors |= dict.fromkeys(named, actor)
 
     def judge(self) -> Tally:
         tally = super().judge()
@@ -308,12 +329,12 @@ class RememberingOracle(Oracle):
             super()._judge_session(life, session_id)
 
     def _judge_fork(self, session_id: str, fork: Fork) -> None:
-        if self._is_new(session_id):
+        if self._is_new(session_id, certain=fork.certain):
             super()._judge_fork(session_id, fork)
 
-    def _is_new(self, session_id: str) -> bool:
+    def _is_new(self, session_id: str, *, certain: bool = True) -> bool:
         content = self._state.key(within=session_id)  # wherever the store puts it
-        key = session_id, self._words[self._actors[session_id]], content, self._writes
+        key = session_id, self._words[self._actors[session_id]], content, certain, self._writes
         new = key not in self._judged
         self._judged.add(key)
         self._looked = self._looked or new

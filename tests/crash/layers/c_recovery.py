@@ -1,7 +1,7 @@
 """Layer C: a crash during recovery, and once more during the recovery from that.
 
 A start is what a fault has left of the scenario's home: killed at some call (``one 57 torn``), or a
-state that a power cut may leave (``power 13 of 40``). Then every session in it is opened, written
+state that a power cut may leave (``power one 13 of 40``). Every session in it is opened, written
 and closed, and that meets a fault, too: ``one 57 torn / 370 before`` kills the opening at the call
 that is 370 thousandths of the way through those that the fault can happen to. In the end everything
 that was ever acknowledged must be there, as after any other crash.
@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 
+from tests.crash import mutants
 from tests.crash.lab import ledger, native
 from tests.crash.lab.layer import Layer
 from tests.crash.lab.native import KILLS, LOST_SYNC, ONCE, STAYS, Operation
@@ -42,17 +43,25 @@ _TWICE = 0.2
 class _Size(Struct, frozen=True):
     """How many starts of which kind, and how many openings of each."""
 
-    kills: int
-    kills_of_eight: int
-    power_cuts: int
+    kills: dict[str, int]  # by variant
+    power_cuts: dict[str, int]
     openings: int
 
 
 _SIZES = {
-    "ci": _Size(kills=31, kills_of_eight=0, power_cuts=21, openings=10),
-    "nightly": _Size(kills=250, kills_of_eight=50, power_cuts=250, openings=93),
-    "mutant": _Size(kills=30, kills_of_eight=0, power_cuts=0, openings=16),
+    "ci": _Size(
+        kills={"one": 19, "moved": 6, "followed": 6, "acted": 2},
+        power_cuts={"one": 12, "moved": 5, "followed": 4},
+        openings=10,
+    ),
+    "nightly": _Size(
+        kills={"one": 170, "eight": 50, "moved": 40, "followed": 30, "acted": 10},
+        power_cuts={"one": 180, "moved": 40, "followed": 30},
+        openings=93,
+    ),
 }
+_KILLS_OF_A_MUTANT = 30
+_OPENINGS_OF_A_MUTANT = 16
 
 
 class Recovery(Layer):
@@ -69,20 +78,27 @@ class Recovery(Layer):
 
     def cases(self) -> Sequence[str]:
         rng = random.Random(f"layer C {self.plan.seed}")
-        number = _SIZES[self.plan.level].openings
+        size = self._size()
         faults = ("before",) if self.plan.level == "mutant" else _FAULTS
         return [
             _SEPARATOR.join([start, *steps])
-            for start in self._starts(rng)
-            for steps in _openings(rng, number, faults)
+            for start in self._starts(rng, size)
+            for steps in _openings(rng, size.openings, faults)
         ]
 
-    def _starts(self, rng: random.Random) -> list[str]:
-        size = _SIZES[self.plan.level]
-        starts = _kills(rng, "one", recorded(self.plan, "one"), size.kills)
-        if size.kills_of_eight:
-            starts += _kills(rng, "eight", recorded(self.plan, "eight"), size.kills_of_eight)
-        return starts + [f"power {n} of {size.power_cuts}" for n in range(size.power_cuts)]
+    def _size(self) -> _Size:
+        if self.plan.level == "mutant":
+            kills = {mutants.variant_of(self.plan.mutant): _KILLS_OF_A_MUTANT}
+            return _Size(kills, {}, _OPENINGS_OF_A_MUTANT)
+        return _SIZES[self.plan.level]
+
+    def _starts(self, rng: random.Random, size: _Size) -> list[str]:
+        starts = []
+        for variant, number in size.kills.items():
+            starts += _kills(rng, variant, recorded(self.plan, variant), number)
+        for variant, number in size.power_cuts.items():
+            starts += [f"power {variant} {n} of {number}" for n in range(number)]
+        return starts
 
     def start(self) -> None:
         self._stage = Stage(self.plan, native.preloaded())
@@ -164,12 +180,12 @@ class Recovery(Layer):
         kind, _, name = start.partition(" ")
         if kind == "kept":
             return state_named(name)
-        number, _, many = name.split()
-        if many not in self._states:
+        variant, number, _, many = name.split()
+        if variant not in self._states:
             # Before anything was acknowledged there may be no session to be opened.
-            sample = sampled_states(self.plan, 2 * int(many))
-            self._states[many] = [state for state in sample if _acknowledges(state.said)]
-        states = self._states[many]
+            sample = sampled_states(self.plan, 2 * int(many), variant=variant)
+            self._states[variant] = [state for state in sample if _acknowledges(state.said)]
+        states = self._states[variant]
         return states[int(number) % len(states)]
 
     # Openings

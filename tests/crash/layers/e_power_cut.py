@@ -34,6 +34,7 @@ from tests.crash.lab.witness import Witness
 _KINDS = ("ext4", "xfs")
 _IMAGE_BYTES = {"ext4": 128 << 20, "xfs": 300 << 20}
 _CUTS = {"ci": 50, "nightly": 1000, "mutant": 4}  # of each kind
+_MOVES = ("compress", "delete", "restore", "stage", "receive", "batch")
 _LONGEST_AFTERLIFE_SECONDS = 0.02
 _SHUT_DOWN = 0x8004587D  # the same number for ext4 and xfs
 _WITHOUT_FLUSHING_THE_LOG = struct.pack("I", 2)
@@ -217,10 +218,10 @@ def _times_of_promises(said: list[list[Any]]) -> list[float]:
 
 
 def _is_durable_promise(call: ledger.Call) -> bool:
-    """Tell whether a call came back with an entry's number, or with a new session."""
-    if call.outcome != "promised" or call.op == "open":
+    """Tell whether a call came back with an entry's number, a new session, or one that moved."""
+    if call.outcome != "promised" or call.op in ("open", "read"):
         return False
-    return "seq" in call.result or "session" in call.result
+    return call.op in _MOVES or "seq" in call.result or "session" in call.result
 
 
 def _labels(call: ledger.Call) -> set[str]:

@@ -109,6 +109,9 @@ FAULTS = {
     "scenario full ext4": Fault("ext4", ":room", {"variant": "one"}),
     "scenario full tmpfs": Fault("tmpfs", ":room", {"variant": "one"}),
     "scenario full eight": Fault("ext4", ":room", {"variant": "eight"}),
+    "scenario full moved": Fault("ext4", ":room", {"variant": "moved"}),
+    "scenario full followed": Fault("tmpfs", ":room", {"variant": "followed"}),
+    "scenario descriptors moved": Fault("folder", ":descriptors", {"variant": "moved"}),
     "scenario limit": Fault("folder", ":size", {"variant": "one"}),
     "scenario descriptors": Fault("folder", ":descriptors", {"variant": "one"}),
 }

@@ -7,6 +7,9 @@ death, and the last one all of them; the journal has what the model said; nothin
 
 ``print …``: the same with ``holdfast -p``, which is its own process: what was in flight is saved,
 and the session is gone on with.
+
+``strike …``: no terminal dies, but the wrapper of a command or the command, at one step of the
+wrapper's life: ``strike wrapper alone 9`` kills the agent, too (see ``lab/strikes.py``).
 """
 
 from __future__ import annotations
@@ -22,9 +25,13 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 
+from tests.crash import mutants
 from tests.crash.lab.layer import Layer
 from tests.crash.lab.line import Line
 from tests.crash.lab.packages import provided
+from tests.crash.lab.stage import Stage
+from tests.crash.lab.strikes import cases as strikes_of
+from tests.crash.lab.strikes import struck
 from tests.crash.lab.tally import Tally
 from tests.crash.lab.terminals import (
     Pipes,
@@ -127,8 +134,8 @@ class TerminalLayer(Layer):
     """Kills terminals."""
 
     letter = "G"
-    title = "terminals that die: pty, tmux, ssh"
-    least: ClassVar[dict[str, int]] = {"ci": 46}
+    title = "terminals and wrappers that die"
+    least: ClassVar[dict[str, int]] = {"ci": 90}
     workers = 4  # they wait most of the time
     longest_case_seconds = 300.0
 
@@ -145,25 +152,33 @@ class TerminalLayer(Layer):
     def cases(self) -> list[str]:
         """Return every cell, so many times."""
         if self.plan.level == "mutant":
+            if mutants.variant_of(self.plan.mutant) == "strike":
+                return [f"strike {each} 0" for each in strikes_of(self.plan)]
             return [f"{death} 0" for death in _FOR_MUTANTS]
         # Those that wait longest first, so that the others run meanwhile.
         deaths = sorted(DEATHS, key=lambda name: -DEATHS[name].long)
         prints = [f"{moment} {name}" for name in PRINTS for moment in _MOMENTS]
         if self.plan.level == "ci":
             prints = [each for each in prints if each not in _NIGHTLY_ONLY]
-        cells = [*deaths, *(f"print {each}" for each in prints)]
+        strikes = [f"strike {each}" for each in strikes_of(self.plan)]
+        cells = [*deaths, *strikes, *(f"print {each}" for each in prints)]
         return [f"{cell} {n}" for n in range(_TIMES[self.plan.level]) for cell in cells]
 
     def start(self) -> None:
         """Start the server of the SSH lines."""
         self._line = Line(self.plan.scratch / "line")
+        self._stage: Stage | None = None
 
     def stop(self) -> None:
         """End it."""
         self._line.close()
+        if self._stage is not None:
+            self._stage.close()
 
     def run(self, case: str) -> Tally:
         """Let terminals die in one way."""
+        if case.startswith("strike"):
+            return self._strike(case)
         *kind, name, _ = case.split()
         folder = self.plan.scratch / case.replace(" ", "-")
         chance = random.Random(f"{self.plan.seed} {case}")
@@ -180,6 +195,17 @@ class TerminalLayer(Layer):
             course.close()
             shutil.rmtree(folder, ignore_errors=True)
         return course.tally
+
+    def _strike(self, case: str) -> Tally:
+        """Kill a wrapper or its command."""
+        _, who, *alone, number, _ = case.split()
+        if self._stage is None:
+            self._stage = Stage(self.plan)
+        folder = self.plan.scratch / case.replace(" ", "-")
+        try:
+            return struck(self._stage, folder, int(number), who, alone=bool(alone))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Course:

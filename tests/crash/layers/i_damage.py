@@ -16,7 +16,7 @@ import msgspec
 
 import holdfast
 from holdfast.model import codec
-from holdfast.store.local import Mode
+from holdfast.store.store import Mode
 from tests.crash.lab import anatomy
 from tests.crash.lab.damage import (
     KINDS,

@@ -24,15 +24,16 @@ from tests.crash.lab.layer import Layer, Plan
 from tests.crash.lab.results import ROOT
 from tests.crash.lab.tally import Failure, Tally
 
-TARGETS = ("journal", "lines", "live", "decoding", "names")
+TARGETS = ("journal", "lines", "live", "decoding", "names", "reading")
 _CI_SECONDS = 17
-_CI_TARGETS = ("journal", "live", "lines", "names", "decoding", "journal")
-_NIGHTLY = {  # cases and executions of each: 10.4 million together
+_CI_TARGETS = ("journal", "live", "lines", "names", "decoding", "reading", "journal")
+_NIGHTLY = {  # cases and executions of each: 10.8 million together
     "journal": (40, 5_000),
     "live": (40, 5_000),
     "lines": (50, 20_000),
     "names": (50, 20_000),
     "decoding": (80, 100_000),
+    "reading": (20, 20_000),
 }
 _MACHINES = {"ci": (10, 30), "nightly": (1000, 30), "mutant": (4, 10)}
 _LONGEST_INPUT_BYTES = 16 * 1024

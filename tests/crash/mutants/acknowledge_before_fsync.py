@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.journal.files import Files
+from holdfast.files import Files
 
 CAUGHT_BY = ("B", "E")
 

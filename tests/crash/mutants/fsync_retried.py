@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from holdfast.journal.files import Files
+from holdfast.files import Files
 
 CAUGHT_BY = ("A", "F")
 

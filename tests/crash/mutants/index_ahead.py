@@ -12,16 +12,15 @@ from typing import Any
 
 import msgspec
 
-from holdfast.journal.appender import Appender, Place
-from holdfast.journal.files import Files
-from holdfast.journal.format import parse
-from holdfast.journal.numbering import Cursor
+from holdfast.files import Files
+from holdfast.journal.format import Cursor, parse
 from holdfast.model.entry import Entry
-from holdfast.store import index
-from holdfast.store.contract import Summary
-from holdfast.store.home import Home
-from holdfast.store.index import Index
-from holdfast.store.rows import packed, unpacked
+from holdfast.store.catalog import index
+from holdfast.store.catalog.index import Index, packed, unpacked
+from holdfast.store.local.layout import Home
+from holdfast.store.local.lock import AppendTarget
+from holdfast.store.local.log_writer import Appender
+from holdfast.store.types import Summary
 
 CAUGHT_BY = ("A",)
 _INODE_BYTES = 8
@@ -35,17 +34,17 @@ def apply() -> None:
     append: Any = Appender.append
 
     def tell_index_then_append(
-        self: Appender, place: Place, cursor: Cursor, data: bytes
-    ) -> tuple[Place, int]:
+        self: Appender, place: AppendTarget, cursor: Cursor, data: bytes
+    ) -> tuple[AppendTarget, int]:
         with suppress(sqlite3.Error):
             _tell_index(self._files, place, data)
-        result: tuple[Place, int] = append(self, place, cursor, data)
+        result: tuple[AppendTarget, int] = append(self, place, cursor, data)
         return result
 
     Appender.append = tell_index_then_append  # type: ignore[method-assign]  # the defect itself
 
 
-def _tell_index(files: Files, place: Place, data: bytes) -> None:
+def _tell_index(files: Files, place: AppendTarget, data: bytes) -> None:
     home = Home(files, place.folder.parents[2], force=False)
     if not home.index.exists():
         return
@@ -56,7 +55,7 @@ def _tell_index(files: Files, place: Place, data: bytes) -> None:
         connection.commit()
 
 
-def _known(connection: sqlite3.Connection, rows: Index, place: Place) -> Summary:
+def _known(connection: sqlite3.Connection, rows: Index, place: AppendTarget) -> Summary:
     """Return what the row of a journal says; read anew, as a listing would, if it is another's."""
     name = place.folder.name
     question = "SELECT fingerprint, summary FROM sessions WHERE id = ?"

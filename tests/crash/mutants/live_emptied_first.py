@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from holdfast.store.streams import Streams
+from holdfast.store.write.streams import Streams
 
 CAUGHT_BY = ("C",)
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from holdfast.runtime.control.story import Story
+from holdfast.runtime.protocol.transcript_stream import TranscriptStream
 
 CAUGHT_BY = ("G",)
 
 
 def apply() -> None:
-    rest_now = Story._rest
+    rest_now = TranscriptStream._rest
 
-    def rest(self: Story, key: tuple[str, str, str | None], text: str) -> None:
+    def rest(self: TranscriptStream, key: tuple[str, str, str | None], text: str) -> None:
         self._told.pop(key, None)
         rest_now(self, key, text)
 
-    Story._rest = rest  # type: ignore[method-assign]  # the defect itself
+    TranscriptStream._rest = rest  # type: ignore[method-assign]  # the defect itself

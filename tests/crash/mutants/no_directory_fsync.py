@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.journal.files import Files
+from holdfast.files import Files
 
 CAUGHT_BY = ("B",)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.journal import files
-from holdfast.journal.files import Files
+from holdfast import files
+from holdfast.files import Files
 
 CAUGHT_BY = ("B", "E")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.journal import lock
+from holdfast.store.local import lock
 
 CAUGHT_BY = ("H",)
 

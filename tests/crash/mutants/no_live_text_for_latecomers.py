@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from holdfast.runtime.control.hub import Hub
+from holdfast.runtime.protocol.broadcast import Broadcaster
 
 CAUGHT_BY = ("G",)
 
 
 def apply() -> None:
-    def nothing(self: Hub, shown: dict[str, int]) -> list[bytes]:
+    def nothing(self: Broadcaster, shown: dict[str, int]) -> list[bytes]:
         del self, shown
         return []
 
-    Hub._unseen = nothing  # type: ignore[method-assign]  # the defect itself
+    Broadcaster._unseen = nothing  # type: ignore[method-assign]  # the defect itself

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 from types import SimpleNamespace
 
-from holdfast.journal import lock
+from holdfast.store.local import lock
 
 CAUGHT_BY = ("H",)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from holdfast.journal.files import Files
+from holdfast.files import Files
 
 CAUGHT_BY = ("B",)
 

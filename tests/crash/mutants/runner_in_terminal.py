@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from holdfast.runtime import launch
+from holdfast.runtime.runner import spawn as launch
 
 CAUGHT_BY = ("G",)
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from holdfast.journal.live import LiveFile
-from holdfast.journal.names import LIVE_NAME
 from holdfast.model.event import Event
-from holdfast.store.follower import Follower
+from holdfast.store.local.layout import LIVE_NAME
+from holdfast.store.local.live import LiveFile
+from holdfast.store.read.follower import Follower
 
 CAUGHT_BY = ("D",)
 
@@ -38,7 +38,7 @@ def apply() -> None:
         clear_now(self)
 
     def new_events(self: Follower) -> list[Event]:
-        events = known.get(self._folder / LIVE_NAME, [])[given.get(self, 0) :]
+        events = known.get(Path(self._ref.location) / LIVE_NAME, [])[given.get(self, 0) :]
         given[self] = given.get(self, 0) + len(events)
         return events
 

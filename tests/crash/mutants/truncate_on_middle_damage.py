@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.journal import repair
 from holdfast.journal.damage import Damage
-from holdfast.journal.reader import Journal
-from holdfast.journal.repair import Tail
-from holdfast.store import opening
+from holdfast.store.local import open as opening
+from holdfast.store.local import repair
+from holdfast.store.local.reader import Journal
+from holdfast.store.local.repair import Tail
 
 CAUGHT_BY = ("I",)
 
 
 def apply() -> None:
-    real = repair.examine
+    real = repair.inspect_tail
 
     def examine(journal: Journal) -> Tail:
         tail = real(journal)
@@ -26,4 +26,4 @@ def apply() -> None:
                 return msgspec.structs.replace(tail, end=record.offset, newline_missing=False)
         return tail
 
-    opening.examine = examine  # type: ignore[attr-defined]  # the defect itself
+    opening.inspect_tail = examine  # type: ignore[attr-defined]  # the defect itself

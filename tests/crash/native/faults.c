@@ -11,7 +11,8 @@
  *   eio, enospc   the call fails, once
  *   eio-stays, enospc-stays    it fails, and so does all that follows: a dead disk, a full disk
  *   eio-file, enospc-file      … all that follows on the same file
- *   lostsync      a sync fails, once, and what was not synced yet is zeros, as on a real disk
+ *   lostsync      a sync fails, and what was not synced yet is zeros, as on a real disk; each
+ *                 descriptor of the file that was open then is told of it, once, as Linux does
  *
  * Nothing happens before `faults_arm` is called. Descriptors are looked up in /proc when they are
  * used, so that duplicated and reused numbers need no bookkeeping.
@@ -287,6 +288,31 @@ static bool stays_struck(const struct call *call) {
     }
 }
 
+/* Descriptors of the file whose pages were lost that have not been told of it yet. */
+#define MOST_DESCRIPTORS 1024
+static atomic_bool untold[MOST_DESCRIPTORS];
+
+static bool is_lost_file(int descriptor) {
+    struct stat status;
+    return fstat(descriptor, &status) == 0 && status.st_ino == faults.identity.st_ino &&
+           status.st_dev == faults.identity.st_dev;
+}
+
+static void lose_pages(const struct call *call) {
+    remember_file(call);
+    for (int other = 0; other < MOST_DESCRIPTORS; other++) {
+        untold[other] = other != call->descriptor && is_lost_file(other);
+    }
+    settle_unsynced(call->descriptor, true);
+}
+
+static bool must_be_told(const struct call *call) {
+    int descriptor = call->descriptor;
+    if (faults.mode != LOSTSYNC || strstr(call->name, "sync") == NULL) return false;
+    if (descriptor < 0 || descriptor >= MOST_DESCRIPTORS || !untold[descriptor]) return false;
+    return is_lost_file(descriptor) && atomic_exchange(&untold[descriptor], false);
+}
+
 /* Count a call that is about to be made. Returns 0 if it may be made, else the error it meets. */
 static int begin(struct call *call) {
     if (!call->counted) return 0;
@@ -302,6 +328,10 @@ static int begin(struct call *call) {
             note("struck", number, call);
         }
     }
+    if (!first && faults.struck && must_be_told(call)) {
+        errno = before;
+        return EIO;
+    }
     bool struck = first || (faults.struck && can_happen_to(call) && stays_struck(call));
     errno = before;
     if (!struck) return 0;
@@ -313,7 +343,7 @@ static int begin(struct call *call) {
         size_t part = call->size * (size_t)faults.part / 1000;
         call->size = part < 1 ? 1 : part < call->size ? part : call->size - 1;
         return 0;
-    case LOSTSYNC: settle_unsynced(call->descriptor, true); return EIO;
+    case LOSTSYNC: lose_pages(call); return EIO;
     case EIO_ONCE: case EIO_STAYS: case EIO_FILE: return EIO;
     default: return ENOSPC;
     }

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 import holdfast
 from holdfast import File, Image, Message, Opaque, Session, Text, Thinking, ToolCall, ToolResult
 from holdfast.exchange.exporters import exporter
-from holdfast.exchange.exporting import export
-from holdfast.exchange.transcript import Options, Transcript
+from holdfast.exchange.exporting.export import export
+from holdfast.exchange.exporting.transcript import ExportOptions, Transcript
 from holdfast.version import __version__
 from tests.exchange.sources import copied, take_all
 
@@ -47,12 +47,12 @@ def golden_session(folder: Path) -> Iterator[Session]:
 def golden_export(session: Session, name: str) -> bytes:
     """Return an export that does not depend on the day, the folder or the version."""
     # Where it was imported from is a fact, and another one each time.
-    options = Options(strip_workspace=name in ("json", "jsonl"))
+    options = ExportOptions(strip_workspace=name in ("json", "jsonl"))
     data = b"".join(export(session, name, options))
     return data.replace(f"Holdfast {__version__}.".encode(), b"Holdfast VERSION.")
 
 
-def exported(session: Session, name: str, options: Options | None = None) -> bytes:
+def exported(session: Session, name: str, options: ExportOptions | None = None) -> bytes:
     """Return an export whole."""
     return b"".join(export(session, name, options))
 

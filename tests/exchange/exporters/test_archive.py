@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.exchange.exporting import export_to
-from holdfast.exchange.importers.archive import is_archive, manifest_of, take_archive
-from holdfast.exchange.transcript import Options
+from holdfast.exchange.archive.read import is_archive, manifest_of, take_archive
+from holdfast.exchange.exporting.export import export_to
+from holdfast.exchange.exporting.transcript import ExportOptions
 from tests.exchange.exporters.conversations import conversations, exported, session_of
 
 
@@ -26,7 +26,7 @@ def content(folder):
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and path.name != "lock"
+        if path.is_file() and path.name not in ("lock", "origin.json")
     }
 
 
@@ -242,7 +242,7 @@ def test_a_session_that_was_compressed_meanwhile_is_the_same(archive, rich, stor
 
 def test_a_copy_without_its_workspace_is_the_same_conversation(rich, store, other, tmp_path):
     with store.open(rich.id, mode="read") as session:
-        options = Options(strip_workspace=True)
+        options = ExportOptions(strip_workspace=True)
         path = export_to(session, "archive", tmp_path / "a.holdfast", options).path
         manifest = manifest_of(path)
         assert not manifest.exact
@@ -304,6 +304,7 @@ def refused(other, path, reason):
         "blobs/../../evil",
         "blobs/" + "A" * 64,
         "lock",
+        "origin.json",
         "archive/.hidden",
         "damaged/a/b",
         "journal.jsonl/x",

@@ -11,11 +11,11 @@ import pytest
 
 import holdfast
 from holdfast import File, Opaque, Text, Thinking, ToolCall
+from holdfast.exchange.archive.read import take_archive
 from holdfast.exchange.exporters import BUILT_IN
-from holdfast.exchange.exporting import export, export_to
-from holdfast.exchange.importers.archive import take_archive
-from holdfast.exchange.redact import Redactor
-from holdfast.exchange.transcript import Options
+from holdfast.exchange.exporting.export import export, export_to
+from holdfast.exchange.exporting.transcript import ExportOptions
+from holdfast.exchange.redaction.redactor import Redactor
 from tests.exchange.exporters.conversations import exported
 
 # Put together here, so that no scanner takes this file for a leak.
@@ -46,8 +46,8 @@ def talk(store):
 
 @pytest.mark.parametrize("name", READABLE)
 def test_depth_says_how_much_is_shown(name, talk):
-    little = exported(talk, name, Options(depth="messages"))
-    some = exported(talk, name, Options(depth="tools"))
+    little = exported(talk, name, ExportOptions(depth="messages"))
+    some = exported(talk, name, ExportOptions(depth="tools"))
     all_of_it = exported(talk, name)
     for text in (b"the question", b"the words"):
         assert text in little
@@ -75,12 +75,12 @@ def test_openai_has_thoughts_where_servers_look_for_them(talk):
 
 def test_a_depth_that_does_not_exist_is_refused(talk):
     with pytest.raises(holdfast.UsageError, match="messages, tools, everything"):
-        export(talk, "json", Options(depth="deep"))
+        export(talk, "json", ExportOptions(depth="deep"))
 
 
 def test_an_archive_is_the_whole_session(talk):
     with pytest.raises(holdfast.UsageError, match="no depth"):
-        exported(talk, "archive", Options(depth="tools"))
+        exported(talk, "archive", ExportOptions(depth="tools"))
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def leaky(store):
 @pytest.mark.parametrize("name", READABLE)
 def test_no_secret_is_left(name, leaky):
     redactor = Redactor()
-    made = exported(leaky, name, Options(redactor=redactor))
+    made = exported(leaky, name, ExportOptions(redactor=redactor))
     assert KEY.encode() not in made
     assert KEY.encode() in exported(leaky, name)
     assert b"[redacted: Anthropic key 1]" in made
@@ -139,7 +139,7 @@ def test_no_secret_is_left(name, leaky):
 
 def test_no_secret_is_left_in_an_archive(leaky, tmp_path):
     redactor = Redactor()
-    made = export_to(leaky, "archive", tmp_path / "s.holdfast", Options(redactor=redactor))
+    made = export_to(leaky, "archive", tmp_path / "s.holdfast", ExportOptions(redactor=redactor))
     assert len(made.findings) > 10
     with holdfast.open_store(tmp_path / "other") as other:
         take_archive(other, made.path)
@@ -163,7 +163,7 @@ def test_a_secret_that_would_be_cut_in_two_is_found(store):
     session = store.create()
     session.append([holdfast.user("q"), holdfast.tool_result("1", "." * 3980 + f" {KEY} end")])
     for name in READABLE:
-        made = exported(session, name, Options(depth="tools", redactor=Redactor()))
+        made = exported(session, name, ExportOptions(depth="tools", redactor=Redactor()))
         assert b"sk-ant-" not in made
 
 
@@ -173,7 +173,7 @@ def test_findings_are_listed_once(store):
     session.checkpoint("summary")
     for name in BUILT_IN:
         redactor = Redactor()
-        exported(session, name, Options(redactor=redactor))
+        exported(session, name, ExportOptions(redactor=redactor))
         places = [found.where for found in redactor.findings]
         assert places.count("entry 1") + places.count("entry 2") == 1, name
 
@@ -183,7 +183,9 @@ def test_the_workspace_is_left_out_on_request(store, tmp_path):
     session.append(holdfast.user("hello"))
     session.update(imported={"path": str(tmp_path)})
     for name in BUILT_IN:
-        assert str(tmp_path).encode() not in exported(session, name, Options(strip_workspace=True))
+        assert str(tmp_path).encode() not in exported(
+            session, name, ExportOptions(strip_workspace=True)
+        )
     for name in ("markdown", "html", "json", "claude-code", "codex", "pi"):
         assert str(tmp_path).encode() in exported(session, name)
 

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 
 import holdfast
 from holdfast import File, Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult
-from holdfast.exchange.blocks import anthropic_parts, openai_message
 from holdfast.exchange.exporters import BUILT_IN, exporter, names
-from holdfast.exchange.exporting import export, export_to
+from holdfast.exchange.exporting.export import export, export_to
+from holdfast.exchange.importing.content_blocks import anthropic_parts, openai_message
 from holdfast.model.codec import loads, plain
 from holdfast.model.message import AnyPart, UnknownPart
 from tests.credulous import Credulous

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 
 import holdfast
 from holdfast import File, Image, Text, Thinking, ToolCall
-from holdfast.exchange.exporters import html_text
+from holdfast.exchange.exporters import html_markdown
 from holdfast.exchange.exporters.html import _Page
-from holdfast.exchange.exporters.html_text import Renderer, code_of
-from holdfast.exchange.transcript import Line
+from holdfast.exchange.exporters.html_markdown import Renderer, code_of
+from holdfast.exchange.exporting.transcript import Line
 from holdfast.model.message import AnyPart
 from tests.exchange.exporters.conversations import (
     HOSTILE,
@@ -219,4 +219,4 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch):
     with pytest.raises(holdfast.UsageError, match="pip install"):
         Renderer()
     monkeypatch.setitem(sys.modules, "pygments", None)
-    assert html_text.code_of("x = 1", "python") == "<pre><code>x = 1</code></pre>"
+    assert html_markdown.code_of("x = 1", "python") == "<pre><code>x = 1</code></pre>"

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, assume, given, settings
 
 import holdfast
 from holdfast import File, Image, Message, Text, Thinking, ToolCall, ToolResult
-from holdfast.exchange.exporting import export_to
+from holdfast.exchange.exporting.export import export_to
 from holdfast.exchange.importers import importer
-from holdfast.exchange.reading import Reading
+from holdfast.exchange.importing.source_files import SourceReader
 from tests.exchange.exporters.conversations import (
     as_source,
     brought_back,
@@ -228,8 +228,8 @@ def test_an_export_is_where_the_agent_looks_for_it(agent, store, tmp_path):
     session = store.create(workspace="/srv/my app/../x", title="t")
     session.append(holdfast.user("hello"))
     path = as_source(session, agent, tmp_path / "sessions")
-    assert importer(agent).sniff(path, Reading())
-    (source,) = importer(agent).sessions(tmp_path / "sessions", Reading())
+    assert importer(agent).sniff(path, SourceReader())
+    (source,) = importer(agent).sessions(tmp_path / "sessions", SourceReader())
     assert re.fullmatch(r"[0-9a-f-]{36}", source.id)
     assert as_source(session, agent, tmp_path / "sessions") == path, "a second export is the same"
     folder = {"claude-code": "-srv-x", "pi": "--srv-x--"}.get(agent)

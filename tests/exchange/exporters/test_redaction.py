@@ -13,11 +13,11 @@ import pytest
 
 import holdfast
 from holdfast import File, Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult
+from holdfast.exchange.archive.read import take_archive
 from holdfast.exchange.exporters import names
-from holdfast.exchange.exporting import export_to
-from holdfast.exchange.importers.archive import take_archive
-from holdfast.exchange.redact import Redactor
-from holdfast.exchange.transcript import Options
+from holdfast.exchange.exporting.export import export_to
+from holdfast.exchange.exporting.transcript import ExportOptions
+from holdfast.exchange.redaction.redactor import Redactor
 from holdfast.model.message import AnyPart
 from tests.exchange.sources import take_all
 
@@ -101,7 +101,7 @@ def test_no_place_in_a_message_keeps_a_secret(name, tmp_path):
     with home as store, store.session("k " + leaky.put("header"), title=leaky.put("title")) as own:
         own.append(leaky.messages())
         own.append(holdfast.user("x"), id="i " + leaky.put("id of an entry"))
-        made = export_to(own, name, tmp_path / "made", Options(redactor=redactor))
+        made = export_to(own, name, tmp_path / "made", ExportOptions(redactor=redactor))
     data = made.path.read_bytes()
     if name == "archive":
         with zipfile.ZipFile(made.path) as held:
@@ -114,7 +114,7 @@ def test_no_place_in_a_message_keeps_a_secret(name, tmp_path):
 def test_results_find_their_calls_though_ids_had_secrets(tmp_path):
     with holdfast.open_store(tmp_path / "home") as store, store.create() as session:
         session.append(Leaky().messages())
-        made = export_to(session, "jsonl", tmp_path / "made", Options(redactor=Redactor()))
+        made = export_to(session, "jsonl", tmp_path / "made", ExportOptions(redactor=Redactor()))
     lines = [json.loads(line) for line in made.path.read_text().splitlines()]
     parts = [part for line in lines for part in line.get("content", [])]
     (result,) = [part for part in parts if part["type"] == "tool_result"]
@@ -127,7 +127,7 @@ def test_the_copy_of_a_fork_still_says_what_it_was_made_from(tmp_path):
     with holdfast.open_store(tmp_path / "home") as store, store.create() as session:
         session.append(holdfast.user(key()))
         with session.fork() as fork:
-            made = export_to(fork, "archive", tmp_path / "made", Options(redactor=Redactor()))
+            made = export_to(fork, "archive", tmp_path / "made", ExportOptions(redactor=Redactor()))
     with zipfile.ZipFile(made.path) as held:
         header = json.loads(held.read("journal.jsonl").splitlines()[0])
     assert header["forked_from"]["session"] == session.id
@@ -137,7 +137,7 @@ def test_a_session_whose_key_had_a_secret_can_be_imported(tmp_path):
     """Its id is made from its key: the copy has another."""
     with holdfast.open_store(tmp_path / "home") as store, store.session("chat " + key()) as own:
         own.append(holdfast.user("x"))
-        made = export_to(own, "archive", tmp_path / "made", Options(redactor=Redactor()))
+        made = export_to(own, "archive", tmp_path / "made", ExportOptions(redactor=Redactor()))
     assert [found.where for found in made.findings] == ["header"]
     with holdfast.open_store(tmp_path / "other") as other:
         taken = take_archive(other, made.path)
@@ -172,7 +172,7 @@ def test_events_do_not_say_where_a_session_was(tmp_path):
     with holdfast.open_store(tmp_path / "home") as store:
         (done,) = take_all(store, "claude-code", source)
         with store.open(str(done.session), mode="read") as session:
-            options = Options(strip_workspace=True)
+            options = ExportOptions(strip_workspace=True)
             made = export_to(session, "archive", tmp_path / "made", options)
     with zipfile.ZipFile(made.path) as held:
         journal = held.read("journal.jsonl").decode()

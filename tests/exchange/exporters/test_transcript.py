@@ -8,11 +8,11 @@ import pytest
 
 import holdfast
 from holdfast import File, Image, Message, Text, ToolCall
+from holdfast.exchange.archive.read import take_archive
 from holdfast.exchange.exporters import BUILT_IN, exporter
-from holdfast.exchange.exporting import export_to
-from holdfast.exchange.importers.archive import take_archive
-from holdfast.exchange.redact import Redactor
-from holdfast.exchange.transcript import Options, Transcript
+from holdfast.exchange.exporting.export import export_to
+from holdfast.exchange.exporting.transcript import ExportOptions, Transcript
+from holdfast.exchange.redaction.redactor import Redactor
 from holdfast.journal.format import seal
 from holdfast.model.message import UnknownPart
 from tests.exchange.exporters.conversations import exported
@@ -78,7 +78,7 @@ def test_a_missing_blob_shows_its_beginning_and_no_secret(store):
         blob.unlink()
     with store.open(session.id, mode="read") as again:
         for name in READABLE:
-            made = exported(again, name, Options(redactor=Redactor()))
+            made = exported(again, name, ExportOptions(redactor=Redactor()))
             assert KEY.encode() not in made
             assert b"begins with [redacted: Anthropic key 1]" in made
 
@@ -91,7 +91,7 @@ def test_what_this_version_does_not_know_is_searched_too(store):
     files = [File(name=KEY, media_type="a/b", data="AAAA"), File(name="b", media_type="a/b")]
     session.append([holdfast.user([odd, text, *media, *files]), holdfast.user("plain")])
     for name in READABLE:
-        made = exported(session, name, Options(redactor=Redactor()))
+        made = exported(session, name, ExportOptions(redactor=Redactor()))
         assert KEY.encode() not in made
         assert b"plain" in made
     whole = json.loads(exported(session, "json"))
@@ -104,7 +104,7 @@ def test_lists_in_arguments_are_shortened_too(store):
     call = ToolCall(id="1", name="t", arguments={"a": [{"b": "y" * 9000}], "n": 1})
     half = ToolCall(id="2", name="t", arguments=None, partial="z" * 9000)
     session.append([holdfast.user("q"), holdfast.assistant([call, half])])
-    made = exported(session, "json", Options(depth="tools"))
+    made = exported(session, "json", ExportOptions(depth="tools"))
     assert b"y" * 4001 not in made
     assert b"z" * 4001 not in made
     assert b'"n":1' in made
@@ -123,7 +123,7 @@ def test_a_time_that_is_none_harms_nobody(name, at, store, other, tmp_path):
     folder.mkdir(parents=True)
     (folder / "journal.jsonl").write_text(f"{header}\n{line}\n")
     with store.open(session_id, mode="read") as session:
-        options = Options(redactor=Redactor(), strip_workspace=True)
+        options = ExportOptions(redactor=Redactor(), strip_workspace=True)
         transcript = Transcript(session, options)
         suggested = exporter(name).file_name(transcript)
         assert ".." not in suggested.split("/")
@@ -155,7 +155,7 @@ def test_large_payloads_survive_being_written_anew(redactor, store, other, tmp_p
     session.append(holdfast.Tool(call_id="1", name="sh", state="started", effect="writes"))
     session.checkpoint([holdfast.user("y" * 300_000)])
     session.close()
-    options = Options(redactor=redactor, strip_workspace=True)
+    options = ExportOptions(redactor=redactor, strip_workspace=True)
     with rewritten(store, session.id, other, tmp_path, options) as copy:
         assert other.verify(session.id).ok
         assert copy.messages == session.messages
@@ -177,7 +177,7 @@ def test_a_damaged_session_can_be_written_anew(store, other, tmp_path):
     path.write_bytes(b"\n".join([*lines[:-1], strange, b""]))
     with store.open(session.id) as again:  # notes the damage, as any writer does
         again.append(holdfast.user("message 3"))
-    with rewritten(store, session.id, other, tmp_path, Options(strip_workspace=True)) as copy:
+    with rewritten(store, session.id, other, tmp_path, ExportOptions(strip_workspace=True)) as copy:
         assert other.verify(session.id).ok
         assert [each.text for each in copy.messages] == [f"message {n}" for n in range(4)]
         assert "workspace" not in copy.meta
@@ -192,7 +192,7 @@ def test_a_compacted_session_can_be_written_anew(store, other, tmp_path):
     session.compact()
     session.append(holdfast.user("more"))
     session.close()
-    with rewritten(store, session.id, other, tmp_path, Options(redactor=Redactor())) as copy:
+    with rewritten(store, session.id, other, tmp_path, ExportOptions(redactor=Redactor())) as copy:
         assert other.verify(session.id).ok
         assert copy.totals == session.totals
         assert [each.text for each in copy.context()] == ["summary", "q4", "a4", "more"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.exchange.importers import importer
-from holdfast.exchange.reading import Reading
+from holdfast.exchange.importing.source_files import SourceReader
 from tests.exchange.sources import copied, take_all
 
 CHAT = "\n# aider chat started at 2026-01-11 10:00:00\n\n#### {}  \n\nYes.\n"
@@ -56,7 +56,7 @@ def test_a_chat_is_found_behind_blank_lines_of_any_kind(store, tmp_path):
 def test_a_file_without_chats_is_nobodys(tmp_path):
     path = tmp_path / "notes.md"
     path.write_text("#### a heading\n\n> a quotation\n")
-    reading = Reading()
+    reading = SourceReader()
     assert not importer("aider").sniff(path, reading)
     assert list(importer("aider").sessions(path, reading)) == []
 
@@ -65,7 +65,7 @@ def test_a_link_is_not_followed_and_is_reported(tmp_path):
     path = tmp_path / ".aider.chat.history.md"
     (tmp_path / "real.md").write_text(CHAT.format("one"))
     path.symlink_to(tmp_path / "real.md")
-    reading = Reading()
+    reading = SourceReader()
     assert list(importer("aider").sessions(path, reading)) == []
     assert "symbolic link" in reading.problems[0].reason
 

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.errors import ImportRejected
 from holdfast.exchange.importers import importer
-from holdfast.exchange.reading import Reading
+from holdfast.exchange.importing.source_files import SourceReader
 from tests.exchange.sources import copied, outcome, take_all
 
 zstd = pytest.importorskip("backports.zstd" if sys.version_info < (3, 14) else "compression.zstd")
@@ -32,7 +32,7 @@ def test_a_packed_session_is_the_same_session(store, tmp_path):
     assert again.session == first.session
     assert again.action == "unchanged"
     assert outcome(store, again, source) == {**before, "action": "unchanged"}
-    assert importer("codex").sniff(source, Reading())
+    assert importer("codex").sniff(source, SourceReader())
 
 
 def test_a_packed_session_alone(store, tmp_path):
@@ -64,7 +64,8 @@ def test_a_packed_session_that_breaks_off_is_read_up_to_there(store, tmp_path):
     (done,) = take_all(store, "codex", source)
     assert done.action == "created"
     assert done.counts.messages > 11
-    assert "is packed, and breaks off in the middle" in [each.reason for each in done.problems]
+    reasons = [each.reason for each in done.problems]
+    assert "cannot be unpacked from here on (it breaks off in the middle)" in reasons
 
 
 def test_without_the_package_the_error_says_what_to_install(store, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import Message, user
 from holdfast.errors import ProviderError
-from holdfast.runtime.providers.contract import Delta, Finished, Provider, Request, ToolSpec
+from holdfast.runtime.providers.base import Delta, Finished, Provider, Request, ToolSpec
 
 LOOK = ToolSpec(
     name="look",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from holdfast import assistant
-from holdfast.runtime.providers.contract import Counts, Delta, Finished, Request, TextDelta
+from holdfast.runtime.providers.base import Delta, Finished, Request, TextDelta, TokenCounts
 
-END = Finished(assistant("ab", stop="end"), Counts(1, 2))
+END = Finished(assistant("ab", stop="end"), TokenCounts(1, 2))
 WHOLE: list[Delta | Exception] = [TextDelta("a"), TextDelta("b"), END]
 
 

@@ -9,11 +9,11 @@ import pytest
 from holdfast import Opaque, Text, Thinking, ToolCall
 from holdfast.errors import ConnectFailed, EmptyReply
 from holdfast.runtime.providers.anthropic import Anthropic
-from holdfast.runtime.providers.contract import (
-    Counts,
+from holdfast.runtime.providers.base import (
     Finished,
     TextDelta,
     ThinkingDelta,
+    TokenCounts,
     ToolCallDelta,
 )
 from tests.runtime.providers.asking import KEY, LOOK, answer, ask, refused, request
@@ -182,14 +182,14 @@ def test_usage_comes_from_the_start_and_the_end():
     start = message_start(cache_read_input_tokens=900, cache_creation_input_tokens=80)
     reply = Reply([start, *text_block(0, "a"), *message_end(output_tokens=15)])
     counts = asked(reply, how=answer).counts
-    assert counts == Counts(input=25, output=15, cache_read=900, cache_write=80)
+    assert counts == TokenCounts(input=25, output=15, cache_read=900, cache_write=80)
 
 
 def test_a_server_that_does_not_count_has_no_counts():
     delta = {"stop_reason": "end_turn"}
     chunks = [*text_block(0, "a"), event("message_delta", delta=delta), event("message_stop")]
     last = asked(Reply(chunks), how=answer)
-    assert last.counts == Counts(input=0, output=0, known=False)
+    assert last.counts == TokenCounts(input=0, output=0, known=False)
     assert last.message.model == "claude-haiku-4-5"
     assert last.message.request is None
 

@@ -22,10 +22,10 @@ from holdfast import (
 )
 from holdfast.model.message import UnknownPart
 from holdfast.runtime.providers.anthropic import Anthropic
-from holdfast.runtime.providers.anthropic_blocks import parameters
+from holdfast.runtime.providers.anthropic_request import parameters
 from tests.runtime.providers.asking import KEY, LOOK, answer, request
 from tests.runtime.providers.wire import FakeVendor, messages_reply, text_block
-from tests.runtime.validators import anthropic_complaints
+from tests.runtime.request_validators import anthropic_complaints
 
 PNG = "iVBORw0KGgo="
 MARK = {"type": "ephemeral"}

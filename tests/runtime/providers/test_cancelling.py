@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 import pytest
 
-from holdfast.runtime.providers.contract import TextDelta
+from holdfast.runtime.providers.base import TextDelta
 from holdfast.runtime.providers.retry import Retrying
 from tests.runtime.providers.asking import ask, request
 from tests.runtime.providers.test_faults import BEGINNINGS, VENDORS

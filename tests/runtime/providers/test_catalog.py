@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import ConnectFailed, ProviderUnavailable, UsageError
+from holdfast.runtime.providers.base import ProviderStatus, TextDelta
 from holdfast.runtime.providers.catalog import (
     SECRET_VARIABLES,
     Choice,
@@ -17,8 +18,7 @@ from holdfast.runtime.providers.catalog import (
     build,
     choose,
 )
-from holdfast.runtime.providers.contract import Status, TextDelta
-from holdfast.runtime.providers.rehearsal_script import Step
+from holdfast.runtime.providers.rehearsal_script import ScriptStep
 from holdfast.runtime.providers.retry import Patience
 from tests.runtime.providers.asking import answer, ask, refused, request
 from tests.runtime.providers.wire import FakeVendor, chat_reply, messages_reply, text_block
@@ -238,11 +238,11 @@ def test_a_missing_package_is_told_before_anything_is_asked(name, monkeypatch):
 
 def test_the_rehearsal_model_with_a_script_and_chaos():
     choice = Choice("rehearsal", "rehearsal", "test")
-    script = [Step("say", "hi")]
+    script = [ScriptStep("say", "hi")]
     quick = Patience(tries=2, first_seconds=0.0)
     provider = build(choice, Sources(), script=script, chaos="529@0", patience=quick)
     deltas = asyncio.run(ask(provider))
-    assert isinstance(deltas[0], Status)
+    assert isinstance(deltas[0], ProviderStatus)
     assert deltas[1] == TextDelta("hi")
     provider = build(choice, Sources(), script=script, chaos="disconnect@1", patience=quick)
     assert type(asyncio.run(refused(provider))[1]) is ConnectFailed

@@ -15,8 +15,8 @@ from holdfast.errors import (
     TimedOut,
     UsageError,
 )
-from holdfast.runtime.providers.chaos import Chaos, Fault, parse_plan
-from holdfast.runtime.providers.contract import Status, TextDelta
+from holdfast.runtime.providers.base import ProviderStatus, TextDelta
+from holdfast.runtime.providers.fault_injection import Chaos, Fault, parse_plan
 from holdfast.runtime.providers.retry import Retrying
 from tests.runtime.providers.asking import ask, refused, request
 from tests.runtime.providers.scripted import WHOLE, FakeProvider
@@ -78,7 +78,7 @@ def test_retrying_gets_through_what_broke_before_the_first_delta():
 
     provider = Retrying(broken("529@0x3"), sleep=no_sleep)
     deltas = asyncio.run(ask(provider))
-    assert [type(delta) for delta in deltas[:3]] == [Status] * 3
+    assert [type(delta) for delta in deltas[:3]] == [ProviderStatus] * 3
     assert deltas[3:] == WHOLE
 
 

@@ -23,9 +23,9 @@ from holdfast.errors import (
 )
 from holdfast.runtime.providers import sdk
 from holdfast.runtime.providers.anthropic import Anthropic
-from holdfast.runtime.providers.contract import TextDelta
-from holdfast.runtime.providers.faults import Faults, address
+from holdfast.runtime.providers.base import TextDelta
 from holdfast.runtime.providers.openai import OpenAI
+from holdfast.runtime.providers.sdk_errors import Faults, address
 from tests.runtime.providers.asking import KEY, answer, refused
 from tests.runtime.providers.wire import (
     FakeVendor,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from holdfast.runtime.providers.local import offered
+from holdfast.runtime.providers.local_servers import offered
 
 
 def test_what_listens_is_offered_with_the_words_to_use_it():

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Text, Thinking, ToolCall
 from holdfast.errors import ConnectFailed, EmptyReply
-from holdfast.runtime.providers.contract import Counts, Finished, TextDelta, ThinkingDelta
+from holdfast.runtime.providers.base import Finished, TextDelta, ThinkingDelta, TokenCounts
 from holdfast.runtime.providers.openai import OpenAI
 from tests.runtime.providers.asking import KEY, LOOK, answer, ask, refused, request
 from tests.runtime.providers.wire import DONE, FakeVendor, Reply, call, chat_reply, chunk
@@ -35,7 +35,7 @@ def test_text_is_streamed_and_then_whole():
     assert last.message.stop == "end"
     assert last.message.request == "req_7"
     assert last.message.model == "served-model"
-    assert last.counts == Counts(input=100, output=7)
+    assert last.counts == TokenCounts(input=100, output=7)
 
 
 def test_the_key_and_the_address_are_those_of_the_configuration():
@@ -111,14 +111,14 @@ def test_a_refusal_is_text_and_the_reason():
 @pytest.mark.parametrize(
     ("more", "counts"),
     [
-        ({"prompt_tokens_details": {"cached_tokens": 90}}, Counts(10, 7, cache_read=90)),
+        ({"prompt_tokens_details": {"cached_tokens": 90}}, TokenCounts(10, 7, cache_read=90)),
         (
             {"prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}},
-            Counts(10, 7, cache_read=60, cache_write=30),
+            TokenCounts(10, 7, cache_read=60, cache_write=30),
         ),
-        ({"prompt_cache_hit_tokens": 64}, Counts(36, 7, cache_read=64)),
-        ({"cached_tokens": 200}, Counts(0, 7, cache_read=200)),
-        ({"prompt_tokens_details": None}, Counts(100, 7)),
+        ({"prompt_cache_hit_tokens": 64}, TokenCounts(36, 7, cache_read=64)),
+        ({"cached_tokens": 200}, TokenCounts(0, 7, cache_read=200)),
+        ({"prompt_tokens_details": None}, TokenCounts(100, 7)),
     ],
 )
 def test_what_was_cached_is_not_counted_twice(more, counts):
@@ -128,14 +128,14 @@ def test_what_was_cached_is_not_counted_twice(more, counts):
 
 def test_a_server_that_does_not_count_has_no_counts():
     last = asked(chat_reply([{"content": "a"}], usage=None), how=answer)
-    assert last.counts == Counts(input=0, output=0, known=False)
+    assert last.counts == TokenCounts(input=0, output=0, known=False)
 
 
 def test_usage_may_stand_in_the_choice():
     usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
     choice = {"index": 0, "delta": {}, "finish_reason": "stop", "usage": usage}
     chunks = [chunk({"content": "a"}), chunk(choices=[choice]), DONE]
-    assert asked(Reply(chunks), how=answer).counts == Counts(5, 2)
+    assert asked(Reply(chunks), how=answer).counts == TokenCounts(5, 2)
 
 
 def test_counts_are_asked_for_unless_told_otherwise():

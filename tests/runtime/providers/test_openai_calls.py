@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import ToolCall
-from holdfast.runtime.providers.openai_calls import Calls
+from holdfast.runtime.providers.openai import Calls
 from tests.runtime.providers.wire import call
 
 

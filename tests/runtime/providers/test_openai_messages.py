@@ -21,7 +21,7 @@ from holdfast import (
     user,
 )
 from holdfast.runtime.providers.openai import ENDPOINT, OpenAI
-from holdfast.runtime.providers.openai_messages import Quirks, quirks
+from holdfast.runtime.providers.openai_request import Quirks, quirks
 from tests.runtime.providers.asking import LOOK, answer, request
 from tests.runtime.providers.wire import FakeVendor, chat_reply
 

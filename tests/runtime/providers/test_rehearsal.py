@@ -19,17 +19,17 @@ from holdfast import (
     user,
 )
 from holdfast.errors import BadStatus, ConnectFailed, EmptyReply, TimedOut
-from holdfast.runtime.providers.contract import (
+from holdfast.runtime.providers.base import (
     SUM_UP,
-    Counts,
     Finished,
     TextDelta,
     ThinkingDelta,
+    TokenCounts,
     ToolCallDelta,
     ToolSpec,
 )
 from holdfast.runtime.providers.rehearsal import HELP, Rehearsal, serves
-from holdfast.runtime.providers.rehearsal_script import Step, Wanted
+from holdfast.runtime.providers.rehearsal_script import ScriptedCall, ScriptStep
 from tests.runtime.providers.asking import answer, ask, refused, request
 
 
@@ -111,7 +111,7 @@ def test_it_streams_word_by_word():
         Text(text="c  d"),
         ToolCall(id="call-1-1", name="bash", arguments={"command": "x"}),
     ]
-    assert last.counts == Counts(input=8, output=5)
+    assert last.counts == TokenCounts(input=8, output=5)
     assert asyncio.run(run()) == [*deltas, last], "the same again"
 
 
@@ -222,13 +222,15 @@ def test_it_fails_when_told(what, kind):
 
 
 SCRIPT = [
-    Step("think", "First."),
-    Step("fail", "529", after=1),
-    Step("calls", calls=[Wanted("look", {"at": "a"}), Wanted("look", {"at": "b"})]),
-    Step("say", "Seen: {result}"),
-    Step("stop", "length"),
-    Step("say", "never"),
-    Step("fail", "end", after=9, times=2),
+    ScriptStep("think", "First."),
+    ScriptStep("fail", "529", after=1),
+    ScriptStep(
+        "calls", calls=[ScriptedCall("look", {"at": "a"}), ScriptedCall("look", {"at": "b"})]
+    ),
+    ScriptStep("say", "Seen: {result}"),
+    ScriptStep("stop", "length"),
+    ScriptStep("say", "never"),
+    ScriptStep("fail", "end", after=9, times=2),
 ]
 
 
@@ -272,7 +274,9 @@ def test_results_without_text_are_quoted_without():
 
 
 def test_a_summary_says_what_was_asked_and_where_a_script_stands():
-    provider = Rehearsal([Step("say", "one"), Step("stop", "end"), Step("say", "two")])
+    provider = Rehearsal(
+        [ScriptStep("say", "one"), ScriptStep("stop", "end"), ScriptStep("say", "two")]
+    )
     messages = conversation(provider, "first\nmore", "[a mirror]")
     finished = asyncio.run(answer(provider, request(*messages, user(SUM_UP))))
     summary = finished.message.text

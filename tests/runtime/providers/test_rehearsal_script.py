@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import UsageError
-from holdfast.runtime.providers.rehearsal_script import Step, Wanted, read_script
+from holdfast.runtime.providers.rehearsal_script import ScriptedCall, ScriptStep, read_script
 
 STEPS = [
-    Step("think", "Hm."),
-    Step("say", "Hi."),
-    Step("calls", calls=[Wanted("bash", {"command": "ls"})]),
-    Step("calls", calls=[Wanted("read", {"path": "a"}), Wanted("look")]),
-    Step("fail", "529", after=2, times=3),
-    Step("fail", "disconnect"),
-    Step("stop", "end"),
+    ScriptStep("think", "Hm."),
+    ScriptStep("say", "Hi."),
+    ScriptStep("calls", calls=[ScriptedCall("bash", {"command": "ls"})]),
+    ScriptStep("calls", calls=[ScriptedCall("read", {"path": "a"}), ScriptedCall("look")]),
+    ScriptStep("fail", "529", after=2, times=3),
+    ScriptStep("fail", "disconnect"),
+    ScriptStep("stop", "end"),
 ]
 LINES = """\
 {"think": "Hm."}

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from holdfast.errors import BadStatus, ConnectFailed, EmptyReply, TimedOut
-from holdfast.runtime.providers.contract import Status, TextDelta
+from holdfast.runtime.providers.base import ProviderStatus, TextDelta
 from holdfast.runtime.providers.retry import Patience, Retrying
 from tests.runtime.providers.asking import ask, refused
 from tests.runtime.providers.scripted import WHOLE, FakeProvider
@@ -41,12 +41,12 @@ def test_a_first_try_that_works_is_passed_on():
 
 
 def test_failures_before_the_first_delta_are_retried_and_told():
-    provider, fake, waits = patient([DOWN], [Status("still here"), SLOW], WHOLE, jitter=1.0)
+    provider, fake, waits = patient([DOWN], [ProviderStatus("still here"), SLOW], WHOLE, jitter=1.0)
     deltas = asyncio.run(ask(provider))
     assert deltas == [
-        Status("No connection. Trying again in 1 s (try 2 of 5).", retry_in_seconds=1.0),
-        Status("still here"),
-        Status("Too slow. Trying again in 2 s (try 3 of 5).", retry_in_seconds=2.0),
+        ProviderStatus("No connection. Trying again in 1 s (try 2 of 5).", retry_in_seconds=1.0),
+        ProviderStatus("still here"),
+        ProviderStatus("Too slow. Trying again in 2 s (try 3 of 5).", retry_in_seconds=2.0),
         *WHOLE,
     ]
     assert waits == [1.0, 2.0]

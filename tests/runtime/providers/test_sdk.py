@@ -18,7 +18,7 @@ from holdfast.runtime.providers.openai import OpenAI
 CODE = """
 import asyncio, sys
 from holdfast.runtime.providers import catalog
-from holdfast.runtime.providers.contract import Request
+from holdfast.runtime.providers.base import Request
 from holdfast import user
 
 sources = catalog.Sources(flags=catalog.Wish(sys.argv[1]), environment={

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from tests.runtime.validators import anthropic_complaints, openai_complaints
+from tests.runtime.request_validators import anthropic_complaints, openai_complaints
 
 JSON = {"content-type": "application/json"}
 EVENTS = {"content-type": "text/event-stream"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.model.message import Text
-from holdfast.runtime.tools.contract import Call, Done, Tool
+from holdfast.runtime.tools.base import Call, Done, Tool
 from holdfast.runtime.tools.registry import standard_tools
 from holdfast.runtime.tools.workspace import Workspace
 

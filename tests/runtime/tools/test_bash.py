@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.tools import bash as bash_module
-from holdfast.runtime.tools import output, running
-from holdfast.runtime.tools.bash import Bash
-from holdfast.runtime.tools.contract import Call, Done
-from holdfast.runtime.tools.spool import folder_of, recover
+from holdfast.runtime.tools.base import Call, Done
+from holdfast.runtime.tools.shell import bash as bash_module
+from holdfast.runtime.tools.shell import output
+from holdfast.runtime.tools.shell import process as running
+from holdfast.runtime.tools.shell.bash import Bash
+from holdfast.runtime.tools.shell.spool import folder_of, recover
 from tests.runtime.tools.desk import Desk, alive, descriptors, text_of
 
 UNTIL_GO = "while [ ! -e go ]; do sleep 0.01; done"
@@ -360,7 +361,7 @@ def test_provider_keys_are_taken_out_of_the_environment(desk, monkeypatch):
     assert "secret" not in text_of(desk.run("bash", command=command))
     assert "MINE=seen" in text_of(desk.run("bash", command=command))
     done = desk.run(Bash(hidden=["MINE"]), command=command)
-    assert "secret-a" in text_of(done)
+    assert "secret" not in text_of(done)
     assert "MINE" not in text_of(done)
 
 
@@ -375,8 +376,7 @@ def test_without_bash_there_is_sh(desk, tmp_path, monkeypatch, shells):
     if shells:
         assert text_of(done) == "sh\n"
     else:
-        assert text_of(done).startswith("The command could not be started: ")
-        assert text_of(done).endswith("[exit status 126]")
+        assert text_of(done) == "There is neither bash nor sh on PATH outside the workspace."
 
 
 @pytest.mark.parametrize(

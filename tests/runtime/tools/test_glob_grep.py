@@ -12,10 +12,11 @@ import sys
 
 import pytest
 
+from holdfast.runtime.tools import gitignore as ignore
 from holdfast.runtime.tools import glob as glob_module
 from holdfast.runtime.tools import grep as grep_module
-from holdfast.runtime.tools import ignore, matcher
-from holdfast.runtime.tools.contract import Done
+from holdfast.runtime.tools import grep_worker as matcher
+from holdfast.runtime.tools.base import Done
 from holdfast.runtime.tools.grep import Grep
 from tests.runtime.tools.desk import Desk, text_of
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.runtime.tools import ignore
-from holdfast.runtime.tools.ignore import Walk, parse
-from holdfast.runtime.tools.patterns import alternatives, compiled, path_expression
+from holdfast.runtime.tools import gitignore as ignore
+from holdfast.runtime.tools.gitignore import Walk, parse
+from holdfast.runtime.tools.glob_match import alternatives, compiled, path_expression
 from holdfast.runtime.tools.workspace import Workspace
 
 FILES = [

@@ -10,8 +10,7 @@ import pytest
 
 from holdfast.model.message import Image
 from holdfast.runtime.tools import read as module
-from holdfast.runtime.tools.answers import FileTool, os_sentence, settled
-from holdfast.runtime.tools.contract import Call, Done
+from holdfast.runtime.tools.base import Call, Done, FileTool, os_sentence, settled
 from holdfast.runtime.tools.workspace import Workspace
 from tests.runtime.tools.desk import Desk, text_of
 

@@ -15,17 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime.tools import wrapper
-from holdfast.runtime.tools.bash import answer, attach
-from holdfast.runtime.tools.contract import Done
-from holdfast.runtime.tools.spool import end, folder_of, forget, prepare, recover
+from holdfast.runtime.tools.base import Done
+from holdfast.runtime.tools.shell import wrapper
+from holdfast.runtime.tools.shell.bash import answer, attach
+from holdfast.runtime.tools.shell.spool import end, folder_of, forget, prepare, recover
 from tests.runtime.tools.desk import Desk, alive, text_of
 
 AGENT = """
 import asyncio, sys
 from pathlib import Path
-from holdfast.runtime.tools.bash import Bash
-from holdfast.runtime.tools.contract import Call
+from holdfast.runtime.tools.shell.bash import Bash
+from holdfast.runtime.tools.base import Call
 
 def show(text):
     print(text, end="", flush=True)
@@ -201,7 +201,8 @@ def test_an_orphans_timeout_counts_without_its_agent(desk, eventually):
 
 def start_wrapper(desk: Desk, call_id: str, command: str) -> subprocess.Popen[bytes]:
     folder = folder_of(desk.spool, call_id)
-    words = [sys.executable, "-I", "-S", wrapper.__file__, str(folder), "0", "1", "999", command]
+    words = [sys.executable, "-I", "-S", wrapper.__file__, str(folder), "0", "1", "999"]
+    words += ["/bin/sh", command]
     return subprocess.Popen(words, cwd=desk.root, stdout=subprocess.PIPE)
 
 

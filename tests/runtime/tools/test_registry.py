@@ -4,8 +4,8 @@ import json
 
 import msgspec
 
-from holdfast.runtime.tools.bash import BashArguments
 from holdfast.runtime.tools.registry import standard_tools
+from holdfast.runtime.tools.shell.bash import BashArguments
 from tests.runtime.tools.desk import text_of
 
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.journal.files import Files
+from holdfast.files import Files
 from holdfast.model.message import FileChange
-from holdfast.runtime.tools.restore import Step, carry_out, overwriting, plan
+from holdfast.runtime.tools.undo import UndoStep, carry_out, overwriting, plan
 from holdfast.runtime.tools.workspace import Workspace, digest
 from tests.runtime.tools.desk import Desk
 
@@ -23,7 +23,7 @@ def changed(desk: Desk, tool: str, **arguments: object) -> FileChange:
     return change
 
 
-def actions(steps: list[Step]) -> dict[str, str]:
+def actions(steps: list[UndoStep]) -> dict[str, str]:
     return {step.path: step.action for step in steps}
 
 
@@ -114,7 +114,7 @@ def test_one_that_cannot_be_put_back_does_not_hold_up_the_others(desk, monkeypat
 
 
 def test_a_file_to_remove_that_is_gone_is_fine(desk):
-    step = Step("a", "remove", None, None)
+    step = UndoStep("a", "remove", None, None)
     assert carry_out([step], desk.workspace, desk.blobs.get) == [step]
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.runtime.tools.answers import Refusal
-from holdfast.runtime.tools.text import (
+from holdfast.runtime.tools.base import Refusal
+from holdfast.runtime.tools.text_encoding import (
     Form,
     decode,
     encode,

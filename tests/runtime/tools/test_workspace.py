@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.runtime.tools import workspace as module
-from holdfast.runtime.tools.answers import Refusal
+from holdfast.runtime.tools.base import Refusal
 from holdfast.runtime.tools.workspace import Content, Workspace, digest
 from tests.runtime.tools.desk import descriptors
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime.tools import wrapper
+from holdfast.runtime.tools.shell import wrapper
 from tests.runtime.tools.desk import descriptors
 
 
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def run(folder: Path, command: str, *, timeout: float = 0, grace: float = 1) -> dict[str, object]:
-    wrapper.main([str(folder), str(timeout), str(grace), "1000", command])
+    wrapper.main([str(folder), str(timeout), str(grace), "1000", "/bin/bash", command])
     status: dict[str, object] = json.loads((folder / "status").read_text())
     return status
 
@@ -79,7 +79,7 @@ def test_a_cancel_before_the_command_has_begun(folder):
 def test_a_start_that_was_forbidden(folder):
     (folder / "pid").write_text("[]")
     before = descriptors()
-    wrapper.main([str(folder), "0", "1", "1000", "touch ran"])
+    wrapper.main([str(folder), "0", "1", "1000", "/bin/bash", "touch ran"])
     os.waitpid(-1, 0)
     assert not (folder / "status").exists()
     assert not (folder / "ran").exists()
@@ -144,10 +144,10 @@ def become(folder: Path, execute: Callable[..., None], *, told: bool = True) -> 
         patch.setattr(os, "setpgid", lambda *ids: did.append(("group", *ids)))
         patch.setattr(os, "dup2", lambda old, new: did.append(("dup2", new)))
         patch.setattr(os, "_exit", lambda code: did.append(("exit", code)))
-        patch.setattr(os, "execvp", fake_execute)
+        patch.setattr(os, "execv", fake_execute)
         patch.setattr(signal, "signal", lambda number, what: did.append((number, what)))
         patch.setattr(signal, "pthread_sigmask", lambda *what: did.append("unblocked"))
-        wrapper.become("the command", output, held, go)
+        wrapper.become("/bin/bash", "the command", output, held, go)
     os.close(held)
     os.close(output)
     return did
@@ -161,7 +161,7 @@ def test_becoming_the_command(folder):
         ("dup2", 2),
         *defaults,
         "unblocked",
-        ("bash", ["bash", "-c", "the command"]),
+        ("/bin/bash", ["bash", "-c", "the command"]),
         ("exit", 126),
     ]
 
@@ -176,9 +176,8 @@ def test_becoming_it_without_any_shell(folder):
         raise FileNotFoundError(errno.ENOENT, "none")
 
     did = become(folder, fail)
-    assert did[-3:] == [
-        ("bash", ["bash", "-c", "the command"]),
-        ("sh", ["sh", "-c", "the command"]),
+    assert did[-2:] == [
+        ("/bin/bash", ["bash", "-c", "the command"]),
         ("exit", 126),
     ]
     told = (folder / "output").read_text()

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.journal.files import Files
+from holdfast.files import Files
 from holdfast.model.message import FileChange
 from holdfast.runtime.tools import workspace as workspace_module
-from holdfast.runtime.tools.change import CHANGE_NAME, recover_change
-from holdfast.runtime.tools.contract import Done
-from holdfast.runtime.tools.spool import folder_of
+from holdfast.runtime.tools.base import Done
+from holdfast.runtime.tools.file_change import CHANGE_NAME, recover_change
+from holdfast.runtime.tools.shell.spool import folder_of
 from holdfast.runtime.tools.workspace import digest
 from tests.runtime.tools.desk import Desk, text_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from holdfast.exchange.exporters.contract import Exporter
-from holdfast.exchange.registry import Registry
+from holdfast.exchange.exporters.base import Exporter
+from holdfast.exchange.plugins import Registry
 
 BUILT_IN = {
     "markdown": "markdown:Markdown",
@@ -14,7 +14,7 @@ BUILT_IN = {
     "jsonl": "json:JsonLines",
     "openai": "openai:OpenAI",
     "anthropic": "anthropic:Anthropic",
-    "archive": "archive:Archive",
+    "archive": "holdfast.exchange.archive.write:Archive",
     "claude-code": "claude_code:ClaudeCode",
     "codex": "codex:Codex",
     "pi": "pi:Pi",

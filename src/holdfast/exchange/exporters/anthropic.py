@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.exchange.cleaning import text_in
-from holdfast.exchange.exporters.vendors import is_of, line
-from holdfast.exchange.transcript import Transcript
+from holdfast.exchange.exporters.portable_json import is_of, line
+from holdfast.exchange.exporting.transcript import Transcript
+from holdfast.exchange.redaction.messages import text_in
 from holdfast.model.message import (
     AnyPart,
     File,

@@ -15,9 +15,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.exchange.exporters.openai import words_of
-from holdfast.exchange.exporters.vendors import data_url, inside, is_of, line, uuid_of, words_in
-from holdfast.exchange.fields import parsed, record, text
-from holdfast.exchange.transcript import Condensation, Line, Transcript
+from holdfast.exchange.exporters.portable_json import (
+    data_url,
+    inside,
+    is_of,
+    line,
+    uuid_of,
+    words_in,
+)
+from holdfast.exchange.exporting.transcript import Condensation, Line, Transcript
+from holdfast.exchange.importing.json_fields import parsed, record, text
 from holdfast.model.entry import Usage
 from holdfast.model.message import (
     AnyPart,

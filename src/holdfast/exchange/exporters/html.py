@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.exchange.cleaning import text_in
-from holdfast.exchange.exporters.html_style import POLICY, STYLE
-from holdfast.exchange.exporters.html_text import (
+from holdfast.exchange.exporters.html_css import POLICY, STYLE
+from holdfast.exchange.exporters.html_markdown import (
     Renderer,
     code_of,
     is_address,
@@ -21,7 +20,8 @@ from holdfast.exchange.exporters.html_text import (
     plain_of,
     text_of,
 )
-from holdfast.exchange.transcript import Condensation, Line, Transcript
+from holdfast.exchange.exporting.transcript import Condensation, Line, Transcript
+from holdfast.exchange.redaction.messages import text_in
 from holdfast.model.codec import dumps
 from holdfast.model.message import (
     AnyPart,

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.exchange.transcript import Line, Transcript
+from holdfast.exchange.exporting.transcript import Line, Transcript
 from holdfast.model.codec import dumps, plain
 
 

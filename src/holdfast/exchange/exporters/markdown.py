@@ -1,11 +1,11 @@
-"""Markdown: a page to read, paste and print. The store writes it; see ``store/markdown.py``."""
+"""Markdown: a page to read, paste and print. ``store/read/markdown.py`` writes it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.exchange.transcript import Line, Transcript
-from holdfast.store.markdown import markdown
+from holdfast.exchange.exporting.transcript import Line, Transcript
+from holdfast.store.read.markdown import markdown
 
 
 class Markdown:

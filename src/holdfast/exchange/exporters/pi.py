@@ -19,8 +19,8 @@ from typing import Any
 
 from holdfast.exchange.exporters.anthropic import arguments
 from holdfast.exchange.exporters.openai import words_of
-from holdfast.exchange.exporters.vendors import folder_name, line, uuid_of, words_in
-from holdfast.exchange.transcript import Condensation, Line, Transcript
+from holdfast.exchange.exporters.portable_json import folder_name, line, uuid_of, words_in
+from holdfast.exchange.exporting.transcript import Condensation, Line, Transcript
 from holdfast.model.entry import Usage
 from holdfast.model.message import AnyPart, Image, Message, Thinking, ToolCall, ToolResult
 

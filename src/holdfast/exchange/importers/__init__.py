@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from holdfast.errors import UsageError
-from holdfast.exchange.importers.contract import Importer
-from holdfast.exchange.reading import Reading
-from holdfast.exchange.registry import Registry
+from holdfast.exchange.importers.base import Importer
+from holdfast.exchange.importing.source_files import SourceReader
+from holdfast.exchange.plugins import Registry
 
 _LOG = logging.getLogger("holdfast")
 
@@ -65,7 +65,7 @@ def _is_there(place: Path) -> bool:
 
 
 def recognised(
-    path: Path, reading: Reading, among: Iterable[Importer] | None = None
+    path: Path, reading: SourceReader, among: Iterable[Importer] | None = None
 ) -> Importer | None:
     """Return the first importer that takes a file or folder for its own, ``None`` if none does."""
     return next((one for one in among or everybody() if one.sniff(path, reading)), None)

@@ -20,10 +20,18 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import ImportRejected
-from holdfast.exchange.fields import count, moment, text
-from holdfast.exchange.importers.contract import MOST_SNIFFED
-from holdfast.exchange.items import Facts, Item, Noted, Said, Source, Spent, local_to_folder
-from holdfast.exchange.reading import Reading
+from holdfast.exchange.importers.base import MOST_SNIFFED
+from holdfast.exchange.importing.items import (
+    Item,
+    MessageItem,
+    MetaItem,
+    RawItem,
+    Source,
+    UsageItem,
+    local_to_folder,
+)
+from holdfast.exchange.importing.json_fields import count, parse_time, text
+from holdfast.exchange.importing.source_files import SourceReader
 from holdfast.model.entry import Usage
 from holdfast.model.message import Message, Text
 
@@ -59,14 +67,14 @@ class Aider:
                 places.append(place)
         return places
 
-    def sniff(self, path: Path, reading: Reading) -> bool:
+    def sniff(self, path: Path, reading: SourceReader) -> bool:
         """Look for the line that begins a chat."""
         for file in islice(_files(path, reading), MOST_SNIFFED):
             if any(map(_STARTED.fullmatch, reading.head(file).split(b"\n"))):
                 return True
         return False
 
-    def sessions(self, path: Path, reading: Reading) -> Iterator[Source]:
+    def sessions(self, path: Path, reading: SourceReader) -> Iterator[Source]:
         """Yield one session a chat in which something was asked.
 
         The project's folder and when it started are its id. Its size is that of its lines: a chat
@@ -78,7 +86,7 @@ class Aider:
             except ImportRejected as error:
                 reading.report(str(error))
 
-    def _chats(self, file: Path, reading: Reading) -> Iterator[Source]:
+    def _chats(self, file: Path, reading: SourceReader) -> Iterator[Source]:
         seen: dict[str, int] = {}
         chat: dict[str, Any] = {}
         size_bytes, asked, number, offset = 0, False, 0, 0
@@ -104,7 +112,7 @@ class Aider:
         id = f"{file.parent.name} {chat['started']}{again}"
         return local_to_folder(Source(self.name, id, str(file), size_bytes, 0, chat))
 
-    def read(self, source: Source, reading: Reading) -> Iterator[Item]:
+    def read(self, source: Source, reading: SourceReader) -> Iterator[Item]:
         """Read one chat; of several that started in the same second, the one that is meant."""
         started, number = text(source.detail, "started"), count(source.detail, "number")
         offset = count(source.detail, "offset") if number == 1 else 0
@@ -120,12 +128,12 @@ class Aider:
                 if number == 0:
                     chat = _Chat(reading.line or 0)
                     workspace = str(Path(source.path).parent)
-                    yield Facts({"workspace": workspace}, moment(started))
+                    yield MetaItem({"workspace": workspace}, parse_time(started))
         if chat is not None:
             yield from chat.flush()
 
 
-def _files(path: Path, reading: Reading) -> Iterator[Path]:
+def _files(path: Path, reading: SourceReader) -> Iterator[Path]:
     return reading.files_below(path, _NAME if path.is_dir() else ".md")
 
 
@@ -164,7 +172,7 @@ class _Chat:
             yield from self._printed(words)
             return
         model = self._model if self._who == _REPLY else None
-        yield Said(Message(role=self._who, content=[Text(text=words)], model=model))
+        yield MessageItem(Message(role=self._who, content=[Text(text=words)], model=model))
         if self._who == _USER:
             self._sent = (0, 0, 0.0)
             yield from self._titled(words)
@@ -177,7 +185,7 @@ class _Chat:
             self._commands += 1
             return
         if self._commands:
-            yield Facts({"title": " ".join(words.split())[:_TITLE_CHARACTERS]})
+            yield MetaItem({"title": " ".join(words.split())[:_TITLE_CHARACTERS]})
         self._commands = None
 
     def _printed(self, words: str) -> Iterator[Item]:
@@ -186,8 +194,8 @@ class _Chat:
             self._model = model[1]
         if model or version:
             facts = {"model": self._model, "agent_version": version[1] if version else None}
-            yield Facts(facts)
-        yield Noted("aider.printed", {"text": words})
+            yield MetaItem(facts)
+        yield RawItem("aider.printed", {"text": words})
         for report in _REPORT.findall(words):
             yield from self._spent(report)
 
@@ -208,7 +216,7 @@ class _Chat:
             cache_write=written,
             model=self._model,
         )
-        yield Spent(usage)
+        yield UsageItem(usage)
 
 
 def _amount(digits: str) -> float:

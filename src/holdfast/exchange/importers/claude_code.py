@@ -22,21 +22,21 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from holdfast.exchange.blocks import anthropic_parts
-from holdfast.exchange.fields import count, moment, record, text
-from holdfast.exchange.importers.contract import MOST_SNIFFED
-from holdfast.exchange.items import (
+from holdfast.exchange.importers.base import MOST_SNIFFED
+from holdfast.exchange.importing.content_blocks import anthropic_parts
+from holdfast.exchange.importing.items import (
     FOLLOWS,
-    Condensed,
-    Facts,
+    HeadItem,
     Item,
-    Moved,
-    Noted,
-    Said,
+    MessageItem,
+    MetaItem,
+    RawItem,
     Source,
-    Spent,
+    SummaryItem,
+    UsageItem,
 )
-from holdfast.exchange.reading import Reading
+from holdfast.exchange.importing.json_fields import count, parse_time, record, text
+from holdfast.exchange.importing.source_files import SourceReader
 from holdfast.model.entry import Usage
 from holdfast.model.message import AnyPart, Message, ToolResult
 
@@ -58,7 +58,7 @@ class ClaudeCode:
         configured = environment.get("CLAUDE_CONFIG_DIR")
         return [(Path(configured) if configured else home / ".claude") / "projects"]
 
-    def sniff(self, path: Path, reading: Reading) -> bool:
+    def sniff(self, path: Path, reading: SourceReader) -> bool:
         """Look at the first lines of the first files."""
         for file in islice(reading.files_below(path, ".jsonl"), MOST_SNIFFED):
             for line in reading.first_records(file):
@@ -66,14 +66,14 @@ class ClaudeCode:
                     return True
         return False
 
-    def sessions(self, path: Path, reading: Reading) -> Iterator[Source]:
+    def sessions(self, path: Path, reading: SourceReader) -> Iterator[Source]:
         """Yield one session a file; its name is the session's id."""
         for file in reading.files_below(path, ".jsonl"):
             agent = file.stem.startswith("agent-")
             id = f"{_folder_of_agents(file)}/{file.stem}" if agent else file.stem
             yield reading.source(self.name, id, file)
 
-    def read(self, source: Source, reading: Reading) -> Iterator[Item]:
+    def read(self, source: Source, reading: SourceReader) -> Iterator[Item]:
         """Read the lines, a round at a time."""
         return _Conversation().items(reading.records(source.path), reading)
 
@@ -93,7 +93,7 @@ class _Conversation:
         self._seen: dict[str, None] = {}
         self._family = ""
 
-    def items(self, lines: Iterator[dict[str, Any]], reading: Reading) -> Iterator[Item]:
+    def items(self, lines: Iterator[dict[str, Any]], reading: SourceReader) -> Iterator[Item]:
         seen = self._seen
         for line in lines:
             uuid = line.get("uuid")
@@ -114,17 +114,17 @@ class _Conversation:
             if self._all_side is None:
                 self._all_side = side  # a subagent's own file
                 if side:
-                    yield Facts({"parent": text(line, "sessionId")})
+                    yield MetaItem({"parent": text(line, "sessionId")})
             if not self._family and line.get("type") == "assistant":
                 # Copies of a conversation may begin with lines of their own, but share its replies.
                 self._family = text(record(line, "message"), "id") or uuid
-                yield Facts({"family": self._family})
+                yield MetaItem({"family": self._family})
             lane = self._side if side and not self._all_side else self._main
             yield from self._in_lane(lane, line, uuid)
         yield from self._side.flush()
         yield from self._main.flush()
         if self._side.last is not None and self._main.last is not None:
-            yield Moved(self._main.last)
+            yield HeadItem(self._main.last)
 
     def _in_lane(self, lane: _Lane, line: dict[str, Any], uuid: str) -> Sequence[Item]:
         kind = line.get("type")
@@ -147,13 +147,13 @@ class _Conversation:
             rank = 2 if kind == "custom-title" else 1
             if rank >= self._title:  # a name that a person gave outlives one that was made up
                 self._title = rank
-                yield Facts({"title": title})
+                yield MetaItem({"title": title})
         elif kind:
-            yield Noted(f"claude-code.{kind}", line, moment(line.get("timestamp")))
+            yield RawItem(f"claude-code.{kind}", line, parse_time(line.get("timestamp")))
         else:
-            yield Noted("claude-code", line)
+            yield RawItem("claude-code", line)
 
-    def _titled(self, asked: Said) -> list[Item]:
+    def _titled(self, asked: MessageItem) -> list[Item]:
         """Name a session that begins with what the program itself said to the model."""
         if asked.message.extra:
             self._unnamed = self._unnamed is not False
@@ -161,15 +161,15 @@ class _Conversation:
             unnamed, self._unnamed = self._unnamed, False
             if unnamed and self._title == 0:
                 title = " ".join(asked.message.text.split())[:_TITLE_CHARACTERS]
-                return [asked, Facts({"title": title})]
+                return [asked, MetaItem({"title": title})]
         return [asked]
 
-    def _about(self, line: dict[str, Any]) -> Facts:
+    def _about(self, line: dict[str, Any]) -> MetaItem:
         facts = {"git_branch": text(line, "gitBranch"), "agent_version": text(line, "version")}
         if self._where is None:
             # Where a session began is where it belongs, wherever its tools went.
             facts |= {"provider": "anthropic", "workspace": text(line, "cwd")}
-        return Facts(facts)
+        return MetaItem(facts)
 
 
 class _Lane:
@@ -183,7 +183,7 @@ class _Lane:
         self._reply: dict[str, Any] = {}
         self._at: str | None = None
         self._usage: dict[str, Any] = {}
-        self._answers: list[Said] = []
+        self._answers: list[MessageItem] = []
         self.last: str | None = None
 
     def replied(self, line: dict[str, Any], uuid: str) -> Sequence[Item]:
@@ -194,7 +194,7 @@ class _Lane:
         if id != self._id or len(self._lines) >= _MOST_LINES_A_ROUND:
             done = self.flush()
             self._id, self._parent = id, _parent(line)
-            self._at, self._reply = moment(line.get("timestamp")), message
+            self._at, self._reply = parse_time(line.get("timestamp")), message
         self._parts += anthropic_parts(message.get("content"))
         self._lines[uuid] = None
         if message.get("stop_reason"):
@@ -214,38 +214,38 @@ class _Lane:
         self._lines[uuid] = None
         parts = anthropic_parts(message.get("content"))
         results: list[AnyPart] = [part for part in parts if type(part) is ToolResult]
-        at = moment(line.get("timestamp"))
-        self._answers.append(Said(Message(role="tool", content=results), at, uuid))
+        at = parse_time(line.get("timestamp"))
+        self._answers.append(MessageItem(Message(role="tool", content=results), at, uuid))
         if len(results) < len(parts):
             rest = [part for part in parts if type(part) is not ToolResult]
-            self._answers.append(Said(Message(role="user", content=rest), at))
+            self._answers.append(MessageItem(Message(role="user", content=rest), at))
         return done
 
-    def asked(self, line: dict[str, Any], uuid: str, message: dict[str, Any]) -> Said:
+    def asked(self, line: dict[str, Any], uuid: str, message: dict[str, Any]) -> MessageItem:
         """Return a prompt."""
         content = anthropic_parts(message.get("content"))
         extra = {"generated": True} if line.get("isMeta") is True else {}
         self.last = uuid
         asked = Message(role="user", content=content, extra=extra)
-        return Said(asked, moment(line.get("timestamp")), uuid, _parent(line))
+        return MessageItem(asked, parse_time(line.get("timestamp")), uuid, _parent(line))
 
-    def condensed(self, line: dict[str, Any], uuid: str, message: dict[str, Any]) -> Condensed:
+    def condensed(self, line: dict[str, Any], uuid: str, message: dict[str, Any]) -> SummaryItem:
         """Return a compaction: the summary takes the place of all that came before."""
         content = anthropic_parts(message.get("content"))
         self.last = uuid
         summary = [Message(role="user", content=content)]
-        at = moment(line.get("timestamp"))
-        return Condensed(summary, at=at, id=uuid, parent=_parent(line))
+        at = parse_time(line.get("timestamp"))
+        return SummaryItem(summary, at=at, id=uuid, parent=_parent(line))
 
     def noted(self, line: dict[str, Any], uuid: str) -> Sequence[Item]:
         """Keep a line that is no message; in the middle of a round it is a link of the round."""
         kind, parent = text(line, "type"), _parent(line)
         note = f"claude-code.{kind}" if kind else "claude-code"
-        at = moment(line.get("timestamp"))
+        at = parse_time(line.get("timestamp"))
         if parent in self._lines and len(self._lines) < _MOST_LINES_A_ROUND:
             self._lines[uuid] = None
-            return (Noted(note, line, at),)
-        return (Noted(note, line, at, uuid, parent),)
+            return (RawItem(note, line, at),)
+        return (RawItem(note, line, at, uuid, parent),)
 
     def flush(self) -> Sequence[Item]:
         """Return the round that was gathered."""
@@ -255,14 +255,14 @@ class _Lane:
         parent: str | None = self._parent
         if reply:
             also = () if self._answers else lines
-            items.append(Said(self._message(), self._at, lines[0], parent, also))
+            items.append(MessageItem(self._message(), self._at, lines[0], parent, also))
             parent = FOLLOWS
             model = _model(reply)
             if self._usage and model:
-                items.append(Spent(_usage(self._usage, model, self._id), self._at))
+                items.append(UsageItem(_usage(self._usage, model, self._id), self._at))
         for each in self._answers:
             also = lines if each is self._answers[-1] else ()
-            items.append(Said(each.message, each.at, each.id, parent, also))
+            items.append(MessageItem(each.message, each.at, each.id, parent, also))
             parent = FOLLOWS
         self.last = lines[-1]
         self._id, self._lines, self._parts, self._answers = "", {}, [], []

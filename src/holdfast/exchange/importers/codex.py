@@ -23,11 +23,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from holdfast.exchange.blocks import call_of, openai_parts, result
-from holdfast.exchange.fields import count, moment, parsed, record, records, text
-from holdfast.exchange.importers.contract import MOST_SNIFFED
-from holdfast.exchange.items import Condensed, Facts, Item, Moved, Noted, Said, Source, Spent
-from holdfast.exchange.reading import Reading
+from holdfast.exchange.importers.base import MOST_SNIFFED
+from holdfast.exchange.importing.content_blocks import call_of, openai_parts, result
+from holdfast.exchange.importing.items import (
+    HeadItem,
+    Item,
+    MessageItem,
+    MetaItem,
+    RawItem,
+    Source,
+    SummaryItem,
+    UsageItem,
+)
+from holdfast.exchange.importing.json_fields import count, parse_time, parsed, record, records, text
+from holdfast.exchange.importing.source_files import SourceReader
 from holdfast.model.entry import Usage
 from holdfast.model.message import AnyPart, Message, Opaque, Text, Thinking, ToolResult
 
@@ -61,7 +70,7 @@ class Codex:
         base = Path(configured) if configured else home / ".codex"
         return [base / "sessions", base / "archived_sessions"]
 
-    def sniff(self, path: Path, reading: Reading) -> bool:
+    def sniff(self, path: Path, reading: SourceReader) -> bool:
         """Look for an envelope, or for the facts that begin the oldest files."""
         for file in islice(reading.files_below(path, *_ENDINGS), MOST_SNIFFED):
             for line in reading.first_records(file):
@@ -71,14 +80,14 @@ class Codex:
                     return True
         return False
 
-    def sessions(self, path: Path, reading: Reading) -> Iterator[Source]:
+    def sessions(self, path: Path, reading: SourceReader) -> Iterator[Source]:
         """Yield one session a file; its id ends the file's name."""
         for file in reading.files_below(path, *_ENDINGS):
             stem = file.name.partition(".")[0]
             id = stem[-_UUID_CHARACTERS:] if len(stem) > _UUID_CHARACTERS else stem
             yield reading.source(self.name, id, file)
 
-    def read(self, source: Source, reading: Reading) -> Iterator[Item]:
+    def read(self, source: Source, reading: SourceReader) -> Iterator[Item]:
         """Read the lines, a message at a time."""
         rollout = _Rollout(source.id)
         for line in reading.records(source.path):
@@ -107,7 +116,7 @@ class _Rollout:
         if not payload:
             yield from self._bare(line, kind)
             return
-        self._at = moment(line.get("timestamp")) or self._at
+        self._at = parse_time(line.get("timestamp")) or self._at
         if kind == "response_item":
             yield from self._item(payload)
         elif kind == "event_msg":
@@ -119,7 +128,7 @@ class _Rollout:
         elif kind == "compacted":
             yield from self._compacted(payload)
         else:
-            yield Noted(f"codex.{kind}" if kind else "codex", line, self._at)
+            yield RawItem(f"codex.{kind}" if kind else "codex", line, self._at)
 
     def _turn(self, payload: dict[str, Any]) -> Iterator[Item]:
         """Take what a turn begins with: the model, and rules that seldom change."""
@@ -127,26 +136,26 @@ class _Rollout:
         rules = {name: value for name, value in payload.items() if name != "turn_id"}
         if rules != self._rules:
             self._rules = rules
-            yield Noted("codex.turn_context", payload, self._at)
+            yield RawItem("codex.turn_context", payload, self._at)
 
     def _bare(self, line: dict[str, Any], kind: str) -> Iterator[Item]:
         """Take a line of the oldest files, which have no envelope."""
         if kind:
             yield from self._item(line)
         elif "id" in line and not self._has_meta:
-            self._at = moment(line.get("timestamp"))
+            self._at = parse_time(line.get("timestamp"))
             yield from self._about(line)
         else:
-            yield Noted("codex", line, self._at)
+            yield RawItem("codex", line, self._at)
 
     def _about(self, payload: dict[str, Any]) -> Iterator[Item]:
         if self._has_meta:  # of the session that this one was made from
-            yield Noted("codex.session_meta", payload, self._at)
+            yield RawItem("codex.session_meta", payload, self._at)
             return
         self._has_meta = True
         git, forked = record(payload, "git"), text(payload, "forked_from_id")
         spawned = record(record(record(payload, "source"), "subagent"), "thread_spawn")
-        yield Facts(
+        yield MetaItem(
             {
                 "workspace": text(payload, "cwd"),
                 "provider": text(payload, "model_provider") or "openai",
@@ -159,7 +168,7 @@ class _Rollout:
                 "parent": forked or text(spawned, "parent_thread_id"),
                 "family": forked or self._id,
             },
-            moment(payload.get("timestamp")),
+            parse_time(payload.get("timestamp")),
         )
         prompt = text(record(payload, "base_instructions"), "text") or text(payload, "instructions")
         if prompt:
@@ -194,13 +203,13 @@ class _Rollout:
         self._prompts.append(self._last)
         yield self._say(Message(role="user", content=parts))
         if self._unnamed:
-            yield Facts({"title": " ".join(words.split())[:_TITLE_CHARACTERS]})
+            yield MetaItem({"title": " ".join(words.split())[:_TITLE_CHARACTERS]})
         self._unnamed = False
 
-    def _say(self, message: Message, at: str | None = None) -> Said:
+    def _say(self, message: Message, at: str | None = None) -> MessageItem:
         self._said += 1
         self._last = f"{self._said}"
-        return Said(message, at or self._at, self._last)
+        return MessageItem(message, at or self._at, self._last)
 
     def flush(self) -> Iterator[Item]:
         """Say what a model said since the last prompt or result."""
@@ -217,9 +226,9 @@ class _Rollout:
             yield from self.flush()
             yield from self._rolled_back(count(event, "num_turns"))
         elif kind == "thread_name_updated" and text(event, "thread_name"):
-            yield Facts({"title": text(event, "thread_name")})
+            yield MetaItem({"title": text(event, "thread_name")})
         elif kind not in _REPEATS:
-            yield Noted(f"codex.{kind}" if kind else "codex", event, self._at)
+            yield RawItem(f"codex.{kind}" if kind else "codex", event, self._at)
 
     def _rolled_back(self, turns: int) -> Iterator[Item]:
         to: str | None = self._last
@@ -227,7 +236,7 @@ class _Rollout:
             to = self._prompts.pop()
         if to != self._last:
             self._last = to
-            yield Moved(to)
+            yield HeadItem(to)
 
     def _spent(self, info: dict[str, Any]) -> Iterator[Item]:
         total = {name: count(record(info, "total_token_usage"), name) for name in _NUMBERS}
@@ -242,7 +251,7 @@ class _Rollout:
         # Copies of a conversation repeat the same totals: that is how they are told.
         request = f"total-{total['input_tokens']}-{total['output_tokens']}"
         usage = Usage(fresh, output, None, cached, model=self._model, request=request)
-        yield Spent(usage, self._at)
+        yield UsageItem(usage, self._at)
 
     def _compacted(self, payload: dict[str, Any]) -> Iterator[Item]:
         yield from self.flush()
@@ -253,7 +262,7 @@ class _Rollout:
         summary = history or [Message(role="user", content=[Text(text=words)])]
         self._said += 1
         self._last = f"{self._said}"
-        yield Condensed(summary, at=self._at, id=self._last)
+        yield SummaryItem(summary, at=self._at, id=self._last)
 
 
 def _parts(item: dict[str, Any], kind: str) -> list[AnyPart]:

@@ -16,20 +16,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from holdfast.exchange.blocks import call_of, result
-from holdfast.exchange.fields import count, moment, record, records, text
-from holdfast.exchange.importers.contract import MOST_SNIFFED
-from holdfast.exchange.items import (
-    Facts,
+from holdfast.exchange.importers.base import MOST_SNIFFED
+from holdfast.exchange.importing.content_blocks import call_of, result
+from holdfast.exchange.importing.items import (
+    HeadItem,
     Item,
-    Moved,
-    Noted,
-    Said,
+    MessageItem,
+    MetaItem,
+    RawItem,
     Source,
-    Spent,
+    UsageItem,
     local_to_folder,
 )
-from holdfast.exchange.reading import Reading
+from holdfast.exchange.importing.json_fields import count, parse_time, record, records, text
+from holdfast.exchange.importing.source_files import SourceReader
 from holdfast.model.codec import dumps
 from holdfast.model.entry import Usage
 from holdfast.model.message import AnyPart, File, Image, Message, Opaque, Text, Thinking
@@ -52,22 +52,22 @@ class GeminiCli:
         configured = environment.get("GEMINI_CLI_HOME")
         return [(Path(configured) if configured else home) / ".gemini" / "tmp"]
 
-    def sniff(self, path: Path, reading: Reading) -> bool:
+    def sniff(self, path: Path, reading: SourceReader) -> bool:
         """Look for what begins a file of either form."""
         return any(_is_own(file, reading) for file in islice(_files(path, reading), MOST_SNIFFED))
 
-    def sessions(self, path: Path, reading: Reading) -> Iterator[Source]:
+    def sessions(self, path: Path, reading: SourceReader) -> Iterator[Source]:
         """Yield one session a file."""
         for file in _files(path, reading):
             yield local_to_folder(reading.source(self.name, file.stem, file))
 
-    def read(self, source: Source, reading: Reading) -> Iterator[Item]:
+    def read(self, source: Source, reading: SourceReader) -> Iterator[Item]:
         """Read either form."""
         path = Path(source.path)
         root = reading.head(path.parent.parent / ".project_root", _LONGEST_PATH_BYTES)
         chat = _Chat()
         parent = path.parent.name if path.parent.parent.name == "chats" else None
-        yield Facts({"workspace": root.decode("utf-8", "replace").strip(), "parent": parent})
+        yield MetaItem({"workspace": root.decode("utf-8", "replace").strip(), "parent": parent})
         if path.name.endswith(".json"):
             document = reading.document(path)
             yield from chat.about(document if type(document) is dict else {})
@@ -79,14 +79,14 @@ class GeminiCli:
         yield from chat.flush()
 
 
-def _files(path: Path, reading: Reading) -> Iterator[Path]:
+def _files(path: Path, reading: SourceReader) -> Iterator[Path]:
     for file in reading.files_below(path, *_ENDINGS):
         # A subagent's is in a folder of its own, named after the session that it works for.
         if file.name.startswith("session-") or file.parent.parent.name == "chats":
             yield file
 
 
-def _is_own(file: Path, reading: Reading) -> bool:
+def _is_own(file: Path, reading: SourceReader) -> bool:
     if file.name.endswith(".json"):
         head = reading.head(file)
         return b'"sessionId"' in head and b'"projectHash"' in head
@@ -111,7 +111,7 @@ class _Chat:
             if id in self._waiting:
                 self._waiting[id] = line
             elif id in self._before:
-                yield Noted("gemini-cli.update", line, moment(line.get("timestamp")))
+                yield RawItem("gemini-cli.update", line, parse_time(line.get("timestamp")))
             else:
                 self._waiting[id] = line
             if len(self._waiting) > _MOST_WAITING:
@@ -119,21 +119,21 @@ class _Chat:
         elif "sessionId" in line:
             yield from self.about(line)
         else:
-            yield Noted("gemini-cli", line)
+            yield RawItem("gemini-cli", line)
 
     def about(self, line: dict[str, Any]) -> Iterator[Item]:
         """Say what a file says about its session."""
         facts = {"provider": "google", "title": text(line, "summary")}
-        yield Facts(facts, moment(line.get("startTime")))
+        yield MetaItem(facts, parse_time(line.get("startTime")))
 
     def _set(self, changes: dict[str, Any]) -> Iterator[Item]:
         if text(changes, "summary"):
-            yield Facts({"title": text(changes, "summary")})
+            yield MetaItem({"title": text(changes, "summary")})
         if type(changes.get("messages")) is list:
             yield from self.flush()
             self._before.clear()
             self._last = None
-            yield Moved(None)
+            yield HeadItem(None)
             for message in records(changes, "messages"):
                 yield from self._say(message)
 
@@ -141,7 +141,7 @@ class _Chat:
         yield from self.flush()
         if id in self._before:
             self._last = self._before[id]
-            yield Moved(self._last)
+            yield HeadItem(self._last)
 
     def flush(self) -> Iterator[Item]:
         """Say everything that waits."""
@@ -149,15 +149,15 @@ class _Chat:
             yield from self._say(self._waiting.popitem(last=False)[1])
 
     def _say(self, line: dict[str, Any]) -> Iterator[Item]:
-        id, kind, at = text(line, "id"), text(line, "type"), moment(line.get("timestamp"))
+        id, kind, at = text(line, "id"), text(line, "type"), parse_time(line.get("timestamp"))
         if kind not in ("user", "gemini"):
-            yield Noted(f"gemini-cli.{kind}" if kind else "gemini-cli", line, at)
+            yield RawItem(f"gemini-cli.{kind}" if kind else "gemini-cli", line, at)
             return
         _remember(self._before, id, self._last)
         parts = _parts(line.get("content"))
         self._last = id
         if kind == "user":
-            yield Said(Message(role="user", content=parts), at, id)
+            yield MessageItem(Message(role="user", content=parts), at, id)
             return
         calls = records(line, "toolCalls")
         thoughts = [_thought(each) for each in records(line, "thoughts")]
@@ -168,13 +168,15 @@ class _Chat:
             model=text(line, "model") or None,
             stop="tools" if wishes else None,
         )
-        yield Said(message, at, id)
+        yield MessageItem(message, at, id)
         yield from self._spent(line, id, at)
         for number, call in enumerate(calls):
             if text(call, "status") in _DONE:
                 self._last = f"{id}/{number}"
-                answered = moment(call.get("timestamp")) or at
-                yield Said(Message(role="tool", content=[_answer(call)]), answered, self._last)
+                answered = parse_time(call.get("timestamp")) or at
+                yield MessageItem(
+                    Message(role="tool", content=[_answer(call)]), answered, self._last
+                )
 
     def _spent(self, line: dict[str, Any], id: str, at: str | None) -> Iterator[Item]:
         tokens = record(line, "tokens")
@@ -190,7 +192,7 @@ class _Chat:
             model=text(line, "model") or None,
             request=id,
         )
-        yield Spent(usage, at)
+        yield UsageItem(usage, at)
 
 
 def _remember(kept: OrderedDict[str, Any], id: str, value: str | None) -> None:

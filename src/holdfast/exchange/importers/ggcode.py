@@ -17,11 +17,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from holdfast.exchange.blocks import call_of, result
-from holdfast.exchange.fields import count, moment, record, records, rows, text
-from holdfast.exchange.importers.contract import MOST_SNIFFED
-from holdfast.exchange.items import Condensed, Facts, Item, Noted, Said, Source, Spent
-from holdfast.exchange.reading import Reading
+from holdfast.exchange.importers.base import MOST_SNIFFED
+from holdfast.exchange.importing.content_blocks import call_of, result
+from holdfast.exchange.importing.items import (
+    Item,
+    MessageItem,
+    MetaItem,
+    RawItem,
+    Source,
+    SummaryItem,
+    UsageItem,
+)
+from holdfast.exchange.importing.json_fields import count, parse_time, record, records, rows, text
+from holdfast.exchange.importing.source_files import SourceReader
 from holdfast.model.entry import Usage
 from holdfast.model.message import AnyPart, Image, Message, Opaque, Text, Thinking, ToolResult
 
@@ -42,7 +50,7 @@ class Ggcode:
         """Return the folder of sessions."""
         return [home / ".ggcode" / "sessions"]
 
-    def sniff(self, path: Path, reading: Reading) -> bool:
+    def sniff(self, path: Path, reading: SourceReader) -> bool:
         """Look for records that name their session."""
         for file in islice(reading.files_below(path, ".jsonl"), MOST_SNIFFED):
             for line in reading.first_records(file):
@@ -50,12 +58,12 @@ class Ggcode:
                     return True
         return False
 
-    def sessions(self, path: Path, reading: Reading) -> Iterator[Source]:
+    def sessions(self, path: Path, reading: SourceReader) -> Iterator[Source]:
         """Yield one session a file; its name is the session's id."""
         for file in reading.files_below(path, ".jsonl"):
             yield reading.source(self.name, file.stem, file)
 
-    def read(self, source: Source, reading: Reading) -> Iterator[Item]:
+    def read(self, source: Source, reading: SourceReader) -> Iterator[Item]:
         """Read the lines."""
         session = _Session()
         for line in reading.records(source.path):
@@ -68,9 +76,9 @@ class _Session:
         self._complete: bool | None = None
         self._ids: OrderedDict[str, None] = OrderedDict()
 
-    def take(self, line: dict[str, Any], reading: Reading) -> Iterator[Item]:
+    def take(self, line: dict[str, Any], reading: SourceReader) -> Iterator[Item]:
         """Take one line."""
-        kind, at = text(line, "type"), moment(line.get("timestamp"))
+        kind, at = text(line, "type"), parse_time(line.get("timestamp"))
         if kind == "meta":
             yield self._about(line)
         elif kind == "message":
@@ -81,17 +89,17 @@ class _Session:
             yield self._spent(record(line, "usage_entry"))
         elif kind == "tunnel_event":
             data = record(line, "tunnel_event") or line
-            yield Noted("ggcode.tunnel_event", data, at, complete=self._complete)
+            yield RawItem("ggcode.tunnel_event", data, at, complete=self._complete)
         else:
-            yield Noted(f"ggcode.{kind}" if kind else "ggcode", line, at)
+            yield RawItem(f"ggcode.{kind}" if kind else "ggcode", line, at)
 
-    def _about(self, line: dict[str, Any]) -> Facts:
+    def _about(self, line: dict[str, Any]) -> MetaItem:
         self._model = text(line, "model") or self._model
         complete = line.get("tunnel_events_complete")
         if type(complete) is bool:
             self._complete = complete
         title = text(line, "title")
-        return Facts(
+        return MetaItem(
             {
                 "title": None if title == _NO_TITLE else title,
                 "workspace": text(line, "workspace"),
@@ -100,14 +108,14 @@ class _Session:
                 "model": text(line, "model"),
                 "permission_mode": text(line, "permission_mode"),
             },
-            moment(line.get("created_at")),
+            parse_time(line.get("created_at")),
         )
 
-    def _said(self, line: dict[str, Any], at: str | None, reading: Reading) -> Iterator[Item]:
+    def _said(self, line: dict[str, Any], at: str | None, reading: SourceReader) -> Iterator[Item]:
         told = record(line, "message")
         messages, id = self._messages(told), text(told, "id")
         if not messages:
-            yield Noted("ggcode.message", line, at)
+            yield RawItem("ggcode.message", line, at)
             return
         if id in self._ids:
             reading.report(f"repeats the message {id}")
@@ -117,7 +125,7 @@ class _Session:
             if len(self._ids) > _MOST_REMEMBERED:
                 self._ids.popitem(last=False)
         for number, message in enumerate(messages):
-            yield Said(message, at, id if id and number == 0 else None)
+            yield MessageItem(message, at, id if id and number == 0 else None)
 
     def _messages(self, told: dict[str, Any]) -> list[Message]:
         """Return the message; results of tools, which stand in a user's, are messages of a tool."""
@@ -138,13 +146,13 @@ class _Session:
         told = records(line, "checkpoint_messages")
         summary = [message for each in told for message in self._messages(each)]
         if summary:
-            return Condensed(summary, tokens=tokens, at=at)
+            return SummaryItem(summary, tokens=tokens, at=at)
         id = text(line, "checkpoint_summary_msg_id")
         if id in self._ids:
-            return Condensed([], id, tokens, at)
-        return Noted("ggcode.checkpoint", line, at)
+            return SummaryItem([], id, tokens, at)
+        return RawItem("ggcode.checkpoint", line, at)
 
-    def _spent(self, entry: dict[str, Any]) -> Spent:
+    def _spent(self, entry: dict[str, Any]) -> UsageItem:
         usage = record(entry, "usage")
         fresh, total = count(usage, "input_tokens"), count(usage, "prompt_tokens_total")
         read, written = count(usage, "cache_read_tokens"), count(usage, "cache_write_tokens")
@@ -152,7 +160,7 @@ class _Session:
             fresh = min(fresh, max(0, total - read - written))
         model = text(entry, "model") or self._model
         spent = Usage(fresh, count(usage, "output_tokens"), None, read, written, model=model)
-        return Spent(spent, moment(entry.get("timestamp")))
+        return UsageItem(spent, parse_time(entry.get("timestamp")))
 
 
 def _parts(block: Any) -> list[AnyPart]:

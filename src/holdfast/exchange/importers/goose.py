@@ -17,11 +17,19 @@ from typing import Any
 from zlib import crc32
 
 from holdfast.errors import ImportRejected
-from holdfast.exchange.blocks import call_of, result
-from holdfast.exchange.fields import count, moment, parsed, record, records, text
-from holdfast.exchange.importers.contract import MOST_SNIFFED
-from holdfast.exchange.items import Facts, Item, Noted, Said, Source, Spent, local_to_folder
-from holdfast.exchange.reading import Reading
+from holdfast.exchange.importers.base import MOST_SNIFFED
+from holdfast.exchange.importing.content_blocks import call_of, result
+from holdfast.exchange.importing.items import (
+    Item,
+    MessageItem,
+    MetaItem,
+    RawItem,
+    Source,
+    UsageItem,
+    local_to_folder,
+)
+from holdfast.exchange.importing.json_fields import count, parse_time, parsed, record, records, text
+from holdfast.exchange.importing.source_files import SourceReader
 from holdfast.model.codec import dumps
 from holdfast.model.entry import Usage
 from holdfast.model.message import AnyPart, Image, Message, Opaque, Text, Thinking
@@ -54,12 +62,12 @@ class Goose:
         mac = home / "Library" / "Application Support" / "Block" / "goose"
         return [base / "goose" / "sessions", mac / "sessions"]
 
-    def sniff(self, path: Path, reading: Reading) -> bool:
+    def sniff(self, path: Path, reading: SourceReader) -> bool:
         """Look for the tables, or for the facts that begin an older file."""
         files = islice(reading.files_below(path, ".db", ".jsonl"), MOST_SNIFFED)
         return any(_is_own(file, reading) for file in files)
 
-    def sessions(self, path: Path, reading: Reading) -> Iterator[Source]:
+    def sessions(self, path: Path, reading: SourceReader) -> Iterator[Source]:
         """Yield the sessions of a database, then those of older files."""
         for file in reading.files_below(path, ".db", ".jsonl"):
             if file.name.endswith(".db"):
@@ -67,7 +75,7 @@ class Goose:
             else:
                 yield local_to_folder(reading.source(self.name, file.stem, file))
 
-    def _in_database(self, file: Path, reading: Reading) -> Iterator[Source]:
+    def _in_database(self, file: Path, reading: SourceReader) -> Iterator[Source]:
         if not reading.tables(file) >= _TABLES:
             return
         try:
@@ -83,7 +91,7 @@ class Goose:
         except ImportRejected as error:
             reading.report(error.reason)
 
-    def read(self, source: Source, reading: Reading) -> Iterator[Item]:
+    def read(self, source: Source, reading: SourceReader) -> Iterator[Item]:
         """Read either form."""
         if source.path.endswith(".db"):
             session = source.detail
@@ -98,14 +106,14 @@ class Goose:
         yield from _spent(session, model)
 
 
-def _is_own(file: Path, reading: Reading) -> bool:
+def _is_own(file: Path, reading: SourceReader) -> bool:
     if file.name.endswith(".db"):
         tables = reading.tables(file)  # none if it is damaged
         return tables >= _TABLES or (not tables and file.name == _DATABASE)
     return any("working_dir" in line for line in reading.first_records(file, 1))
 
 
-def _from_rows(reading: Reading, source: Source) -> Iterator[dict[str, Any]]:
+def _from_rows(reading: SourceReader, source: Source) -> Iterator[dict[str, Any]]:
     for row in reading.rows(source.path, _MESSAGES, source.id, otherwise=_ANY_MESSAGES):
         content = parsed(row.get("content_json"))
         yield {
@@ -116,7 +124,7 @@ def _from_rows(reading: Reading, source: Source) -> Iterator[dict[str, Any]]:
         }
 
 
-def _about(session: dict[str, Any]) -> Facts:
+def _about(session: dict[str, Any]) -> MetaItem:
     title = text(session, "name") or text(session, "description")
     facts = {
         "title": title,
@@ -124,7 +132,7 @@ def _about(session: dict[str, Any]) -> Facts:
         "provider": text(session, "provider_name"),
         "model": _model(session),
     }
-    return Facts(facts, moment(session.get("created_at")))
+    return MetaItem(facts, parse_time(session.get("created_at")))
 
 
 def _model(session: dict[str, Any]) -> str | None:
@@ -135,22 +143,22 @@ def _spent(session: dict[str, Any], model: str | None) -> Iterator[Item]:
     read = count(session, "accumulated_input_tokens") or count(session, "input_tokens")
     said = count(session, "accumulated_output_tokens") or count(session, "output_tokens")
     if read or said:
-        yield Spent(Usage(read, said, None, model=model, request="session"))
+        yield UsageItem(Usage(read, said, None, model=model, request="session"))
 
 
 def _said(line: dict[str, Any], model: str | None) -> Iterator[Item]:
-    role, at = text(line, "role"), moment(line.get("created"))
+    role, at = text(line, "role"), parse_time(line.get("created"))
     blocks = records(line, "content")
     if role not in ("user", "assistant") or not blocks:
-        yield Noted("goose", line, at)
+        yield RawItem("goose", line, at)
         return
     answers = [block for block in blocks if text(block, "type") == "toolResponse"]
     for block in answers:
-        yield Said(Message(role="tool", content=[_answer(block)]), at)
+        yield MessageItem(Message(role="tool", content=[_answer(block)]), at)
     rest = [_part(block) for block in blocks if text(block, "type") != "toolResponse"]
     if rest:
         named = model if role == "assistant" else None
-        yield Said(Message(role=role, content=rest, model=named), at)
+        yield MessageItem(Message(role=role, content=rest, model=named), at)
 
 
 def _part(block: dict[str, Any]) -> AnyPart:

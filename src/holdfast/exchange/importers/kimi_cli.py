@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import ImportRejected
-from holdfast.exchange.blocks import openai_message, openai_parts
-from holdfast.exchange.fields import count, moment, record, records, rows, text
-from holdfast.exchange.importers.contract import MOST_SNIFFED, document_beside
-from holdfast.exchange.items import Facts, Item, Noted, Source, Spent
-from holdfast.exchange.reading import Reading
-from holdfast.exchange.standing import Standing
+from holdfast.exchange.importers.base import MOST_SNIFFED, document_beside
+from holdfast.exchange.importing.content_blocks import openai_message, openai_parts
+from holdfast.exchange.importing.items import Item, MetaItem, RawItem, Source, UsageItem
+from holdfast.exchange.importing.json_fields import count, parse_time, record, records, rows, text
+from holdfast.exchange.importing.rewritten_history import HistoryDiff
+from holdfast.exchange.importing.source_files import SourceReader
 from holdfast.model.entry import Usage
 from holdfast.model.message import Message, Text, Thinking
 
@@ -50,7 +50,7 @@ class KimiCli:
         configured = environment.get("KIMI_SHARE_DIR")
         return [(Path(configured) if configured else home / ".kimi") / "sessions"]
 
-    def sniff(self, path: Path, reading: Reading) -> bool:
+    def sniff(self, path: Path, reading: SourceReader) -> bool:
         """Look for roles that only kimi-cli has."""
         for file in islice(_contexts(path, reading), MOST_SNIFFED):
             for line in reading.first_records(file):
@@ -58,7 +58,7 @@ class KimiCli:
                     return True
         return False
 
-    def sessions(self, path: Path, reading: Reading) -> Iterator[Source]:
+    def sessions(self, path: Path, reading: SourceReader) -> Iterator[Source]:
         """Yield one session a folder; its name is the session's id. Subagents have their own."""
         for file in _contexts(path, reading):
             own = file.name == "context.jsonl"
@@ -68,10 +68,10 @@ class KimiCli:
             beside = [file.with_name("wire.jsonl"), file.with_name("state.json")] if own else []
             yield reading.source(self.name, id, file, *_rotated(file, reading), *beside)
 
-    def read(self, source: Source, reading: Reading) -> Iterator[Item]:
+    def read(self, source: Source, reading: SourceReader) -> Iterator[Item]:
         """Read the contexts, the oldest first."""
         path = Path(source.path)
-        yield Facts(_about(path, reading))
+        yield MetaItem(_about(path, reading))
         context = _Context(_Wire(path.with_name("wire.jsonl"), reading))
         for file in _rotated(path, reading):
             try:
@@ -83,13 +83,13 @@ class KimiCli:
         yield from context.flush()
 
 
-def _contexts(path: Path, reading: Reading) -> Iterator[Path]:
+def _contexts(path: Path, reading: SourceReader) -> Iterator[Path]:
     for file in reading.files_below(path, ".jsonl"):
         if not _ROTATED.fullmatch(file.name) and file.name not in _OTHERS:
             yield file
 
 
-def _rotated(file: Path, reading: Reading) -> list[Path]:
+def _rotated(file: Path, reading: SourceReader) -> list[Path]:
     if file.name != "context.jsonl":
         return []
     found: list[tuple[int, Path]] = []
@@ -101,7 +101,7 @@ def _rotated(file: Path, reading: Reading) -> list[Path]:
     return [each for _, each in sorted(found)]
 
 
-def _about(path: Path, reading: Reading) -> dict[str, Any]:
+def _about(path: Path, reading: SourceReader) -> dict[str, Any]:
     """Return what stands beside: the title, and which folder the hash is of."""
     session = path.parent if path.name == "context.jsonl" else path.with_suffix("")
     parent: str | None = None
@@ -121,11 +121,11 @@ def _about(path: Path, reading: Reading) -> dict[str, Any]:
 class _Context:
     def __init__(self, wire: _Wire) -> None:
         self._wire = wire
-        self._standing = Standing()
+        self._standing = HistoryDiff()
         self._same: int | None = None  # how far this file has said what the last one did
         self._at: str | None = None
 
-    def file(self, path: Path, reading: Reading) -> Iterator[Item]:
+    def file(self, path: Path, reading: SourceReader) -> Iterator[Item]:
         """Take the next file."""
         self._same = 0
         for line in reading.records(path):
@@ -141,7 +141,7 @@ class _Context:
         elif role == "_checkpoint":
             return
         elif (message := _message(line, role)) is None:
-            yield Noted("kimi-cli", line)
+            yield RawItem("kimi-cli", line)
         elif self._same is not None and self._standing.says(self._same, message):
             self._same += 1
         else:
@@ -178,12 +178,12 @@ class _Context:
 class _Wire:
     """The log of the screen, read as far as the messages have come and a little ahead."""
 
-    def __init__(self, path: Path, reading: Reading) -> None:
-        self._reading, self._own = reading, Reading(reading.files)
+    def __init__(self, path: Path, reading: SourceReader) -> None:
+        self._reading, self._own = reading, SourceReader(reading.files)
         self._events = _events(path, self._own)
-        self._ahead: deque[tuple[str | None, Spent | None, str]] = deque()
+        self._ahead: deque[tuple[str | None, UsageItem | None, str]] = deque()
 
-    def until_turn(self, words: str) -> tuple[list[Spent], str | None]:
+    def until_turn(self, words: str) -> tuple[list[UsageItem], str | None]:
         """Return what was used before a turn, and when the turn began."""
         self._look()
         for index, (at, spent, said) in enumerate(self._ahead):
@@ -191,7 +191,7 @@ class _Wire:
                 return self._pop(index + 1), at
         return [], None
 
-    def until_usage(self, tokens: int) -> list[Spent]:
+    def until_usage(self, tokens: int) -> list[UsageItem]:
         """Return what was used up to a request of that many tokens."""
         self._look()
         for index, (_, spent, _words) in enumerate(self._ahead):
@@ -214,16 +214,18 @@ class _Wire:
         self._ahead.extend(islice(self._events, _MOST_AHEAD - len(self._ahead)))
         return len(self._ahead)
 
-    def _pop(self, number: int) -> list[Spent]:
+    def _pop(self, number: int) -> list[UsageItem]:
         events = [self._ahead.popleft() for _ in range(number)]
         return [spent for _, spent, _ in events if spent is not None]
 
 
-def _events(path: Path, reading: Reading) -> Iterator[tuple[str | None, Spent | None, str]]:
+def _events(
+    path: Path, reading: SourceReader
+) -> Iterator[tuple[str | None, UsageItem | None, str]]:
     """Yield turns and requests: when, what was used, what was asked."""
     with suppress(ImportRejected):
         for line in reading.records(path):
-            at, event = moment(line.get("timestamp")), record(line, "message")
+            at, event = parse_time(line.get("timestamp")), record(line, "message")
             payload = record(event, "payload")
             used = record(payload, "token_usage")
             if text(event, "type") == "TurnBegin":
@@ -237,7 +239,7 @@ def _events(path: Path, reading: Reading) -> Iterator[tuple[str | None, Spent | 
                     cache_write=count(used, "input_cache_creation"),
                     request=text(payload, "message_id") or None,
                 )
-                yield at, Spent(usage, at), ""
+                yield at, UsageItem(usage, at), ""
 
 
 def _words(asked: Any) -> str:

@@ -18,11 +18,28 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import ImportRejected
-from holdfast.exchange.blocks import image_at, result
-from holdfast.exchange.fields import amount, count, moment, parsed, record, records, text
-from holdfast.exchange.importers.contract import MOST_SNIFFED
-from holdfast.exchange.items import Condensed, Facts, Item, Moved, Noted, Said, Source, Spent
-from holdfast.exchange.reading import Reading, is_plain_name
+from holdfast.exchange.importers.base import MOST_SNIFFED
+from holdfast.exchange.importing.content_blocks import image_at, result
+from holdfast.exchange.importing.items import (
+    HeadItem,
+    Item,
+    MessageItem,
+    MetaItem,
+    RawItem,
+    Source,
+    SummaryItem,
+    UsageItem,
+)
+from holdfast.exchange.importing.json_fields import (
+    amount,
+    count,
+    parse_time,
+    parsed,
+    record,
+    records,
+    text,
+)
+from holdfast.exchange.importing.source_files import SourceReader, is_plain_name
 from holdfast.model.entry import Usage
 from holdfast.model.message import AnyPart, File, Image, Message, Text, Thinking, ToolCall
 
@@ -60,12 +77,12 @@ class Opencode:
         base = (Path(configured) if configured else home / ".local" / "share") / "opencode"
         return [base / _DATABASE, base / "storage" / "session"]
 
-    def sniff(self, path: Path, reading: Reading) -> bool:
+    def sniff(self, path: Path, reading: SourceReader) -> bool:
         """Look for the tables, for the name of a session's file, or into a document."""
         files = islice(reading.files_below(path, ".db", ".json"), MOST_SNIFFED)
         return any(_is_own(file, reading) for file in files)
 
-    def sessions(self, path: Path, reading: Reading) -> Iterator[Source]:
+    def sessions(self, path: Path, reading: SourceReader) -> Iterator[Source]:
         """Yield the sessions of a database, of a folder of files, or of exported documents."""
         for file in reading.files_below(path, ".db", ".json"):
             if file.name.endswith(".db"):
@@ -78,7 +95,7 @@ class Opencode:
                 id = named[1].decode() if named else file.stem
                 yield reading.source(self.name, id, file, form="document")
 
-    def _in_database(self, file: Path, reading: Reading) -> Iterator[Source]:
+    def _in_database(self, file: Path, reading: SourceReader) -> Iterator[Source]:
         if not reading.tables(file) >= _TABLES:
             return
         try:
@@ -92,7 +109,7 @@ class Opencode:
         except ImportRejected as error:
             reading.report(error.reason)
 
-    def read(self, source: Source, reading: Reading) -> Iterator[Item]:
+    def read(self, source: Source, reading: SourceReader) -> Iterator[Item]:
         """Read any of the forms."""
         form, path = source.detail.get("form"), Path(source.path)
         if form == "database":
@@ -115,7 +132,7 @@ class Opencode:
         yield from chat.end()
 
 
-def _is_own(file: Path, reading: Reading) -> bool:
+def _is_own(file: Path, reading: SourceReader) -> bool:
     if file.name.endswith(".db"):
         tables = reading.tables(file)  # none if it is damaged
         return tables >= _TABLES or (not tables and file.name == _DATABASE)
@@ -128,7 +145,7 @@ def _is_own(file: Path, reading: Reading) -> bool:
 _Messages = Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]
 
 
-def _from_rows(reading: Reading, path: Path, session: str) -> _Messages:
+def _from_rows(reading: SourceReader, path: Path, session: str) -> _Messages:
     info: dict[str, Any] = {}
     parts: list[dict[str, Any]] = []
     for row in reading.rows(path, _MESSAGES, session, otherwise=_ANY_MESSAGES):
@@ -147,7 +164,7 @@ def _from_rows(reading: Reading, path: Path, session: str) -> _Messages:
         yield info, parts
 
 
-def _from_files(reading: Reading, path: Path, session: str) -> _Messages:
+def _from_files(reading: SourceReader, path: Path, session: str) -> _Messages:
     for file in _message_files(path, session, reading):
         try:
             info = reading.document(file)
@@ -158,12 +175,12 @@ def _from_files(reading: Reading, path: Path, session: str) -> _Messages:
             yield info, list(_part_files(file, reading))
 
 
-def _message_files(path: Path, session: str, reading: Reading) -> list[Path]:
+def _message_files(path: Path, session: str, reading: SourceReader) -> list[Path]:
     folder = _storage(path) / "message" / session
     return list(reading.files_below(folder, ".json")) if is_plain_name(session) else []
 
 
-def _part_files(message: Path, reading: Reading) -> Iterator[dict[str, Any]]:
+def _part_files(message: Path, reading: SourceReader) -> Iterator[dict[str, Any]]:
     for file in reading.files_below(_storage(message) / "part" / message.stem, ".json"):
         try:
             part = reading.document(file)
@@ -179,7 +196,7 @@ def _storage(path: Path) -> Path:
     return path.parent.parent.parent
 
 
-def _about(session: dict[str, Any]) -> Facts:
+def _about(session: dict[str, Any]) -> MetaItem:
     times = record(session, "time")
     parent = text(session, "parent_id") or text(session, "parentID")
     facts = {
@@ -188,27 +205,27 @@ def _about(session: dict[str, Any]) -> Facts:
         "agent_version": text(session, "version"),
         "parent": parent,
     }
-    return Facts(facts, moment(session.get("time_created") or times.get("created")))
+    return MetaItem(facts, parse_time(session.get("time_created") or times.get("created")))
 
 
 class _Chat:
     def __init__(self, reverted: str) -> None:
         self._last: str | None = None
         self._reverted = reverted
-        self._end: Moved | None = None
+        self._end: HeadItem | None = None
 
     def take(self, info: dict[str, Any], parts: list[dict[str, Any]]) -> Iterator[Item]:
         """Take one message with its parts."""
         id, role = text(info, "id"), text(info, "role")
-        at = moment(record(info, "time").get("created"))
+        at = parse_time(record(info, "time").get("created"))
         if id and id == self._reverted:
-            self._end = Moved(self._last)
+            self._end = HeadItem(self._last)
         if role == "user":
             yield from self._prompt(id, at, parts)
         elif role == "assistant":
             yield from self._reply(id, at, info, parts)
         else:
-            yield Noted("opencode.message", {"info": info, "parts": parts}, at)
+            yield RawItem("opencode.message", {"info": info, "parts": parts}, at)
 
     def _prompt(self, id: str, at: str | None, parts: list[dict[str, Any]]) -> Iterator[Item]:
         content: list[AnyPart] = []
@@ -219,7 +236,7 @@ class _Chat:
             elif kind == "file":
                 content.append(_file(part))
             else:
-                yield Noted(f"opencode.{kind}" if kind else "opencode", part, at)
+                yield RawItem(f"opencode.{kind}" if kind else "opencode", part, at)
         if content:
             yield self._say(Message(role="user", content=content), at, id)
 
@@ -230,11 +247,11 @@ class _Chat:
         if info.get("summary") is True:
             words = "".join(text(part, "text") for part in parts if text(part, "type") == "text")
             self._last = id
-            yield Condensed([Message(role="assistant", content=[Text(text=words)])], at=at, id=id)
+            yield SummaryItem([Message(role="assistant", content=[Text(text=words)])], at=at, id=id)
             yield from self._spent(info, id, model, at)
             return
         if text(info, "providerID"):
-            yield Facts({"provider": text(info, "providerID")})
+            yield MetaItem({"provider": text(info, "providerID")})
         step, number, counted = _Step(), 0, False
         for part in parts:
             kind = text(part, "type")
@@ -245,14 +262,14 @@ class _Chat:
                 counted = True
                 yield from self._spent(part, text(part, "id") or f"{id}/{number}", model, at)
             elif kind not in ("step-start", "text", "reasoning", "tool"):
-                yield Noted(f"opencode.{kind}" if kind else "opencode", part, at)
+                yield RawItem(f"opencode.{kind}" if kind else "opencode", part, at)
             step.take(kind, part)
         step.stop = text(info, "finish") or step.stop
         yield from self._step(step, id, number, model, at)
         if not counted:
             yield from self._spent(info, id, model, at)
         if info.get("error"):
-            yield Noted("opencode.error", info["error"], at)
+            yield RawItem("opencode.error", info["error"], at)
 
     def _step(
         self, step: _Step, id: str, number: int, model: str | None, at: str | None
@@ -266,9 +283,9 @@ class _Chat:
                 Message(role="tool", content=[answer]), when or at, f"{id}/{number}.{index}"
             )
 
-    def _say(self, message: Message, at: str | None, id: str) -> Said:
+    def _say(self, message: Message, at: str | None, id: str) -> MessageItem:
         self._last = id
-        return Said(message, at, id)
+        return MessageItem(message, at, id)
 
     def _spent(
         self, part: dict[str, Any], id: str, model: str | None, at: str | None
@@ -285,7 +302,7 @@ class _Chat:
             request=id,
         )
         if usage.input or usage.output or usage.cache_read or usage.cost_usd:
-            yield Spent(usage, at)
+            yield UsageItem(usage, at)
 
     def end(self) -> Iterator[Item]:
         """Go back to before what was taken back, if anything was."""
@@ -318,7 +335,7 @@ class _Step:
                 shown: list[AnyPart] = [Text(text=words)] if words else []
                 shown += [_file(each) for each in records(state, "attachments")]
                 answer = result(call, shown, failed=_OUTCOMES[status])
-                self.answers.append((answer, moment(record(state, "time").get("end"))))
+                self.answers.append((answer, parse_time(record(state, "time").get("end"))))
 
 
 def _file(part: dict[str, Any]) -> AnyPart:

@@ -14,21 +14,21 @@ from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any
 
-from holdfast.exchange.blocks import call_of, result
-from holdfast.exchange.fields import amount, count, moment, record, rows, text
-from holdfast.exchange.importers.contract import MOST_SNIFFED
-from holdfast.exchange.items import (
+from holdfast.exchange.importers.base import MOST_SNIFFED
+from holdfast.exchange.importing.content_blocks import call_of, result
+from holdfast.exchange.importing.items import (
     FOLLOWS,
-    Condensed,
-    Facts,
+    HeadItem,
     Item,
-    Moved,
-    Noted,
-    Said,
+    MessageItem,
+    MetaItem,
+    RawItem,
     Source,
-    Spent,
+    SummaryItem,
+    UsageItem,
 )
-from holdfast.exchange.reading import Reading
+from holdfast.exchange.importing.json_fields import amount, count, parse_time, record, rows, text
+from holdfast.exchange.importing.source_files import SourceReader
 from holdfast.model.entry import Usage
 from holdfast.model.message import AnyPart, Image, Message, Opaque, Text, Thinking
 
@@ -48,7 +48,7 @@ class Pi:
         base = Path(configured) if configured else home / ".pi" / "agent"
         return [base / "sessions"]
 
-    def sniff(self, path: Path, reading: Reading) -> bool:
+    def sniff(self, path: Path, reading: SourceReader) -> bool:
         """Look at the line that begins every file."""
         for file in islice(reading.files_below(path, ".jsonl"), MOST_SNIFFED):
             for line in reading.first_records(file, 1):
@@ -56,12 +56,12 @@ class Pi:
                     return True
         return False
 
-    def sessions(self, path: Path, reading: Reading) -> Iterator[Source]:
+    def sessions(self, path: Path, reading: SourceReader) -> Iterator[Source]:
         """Yield one session a file; its id ends the file's name."""
         for file in reading.files_below(path, ".jsonl"):
             yield reading.source(self.name, _id_in(file.name), file)
 
-    def read(self, source: Source, reading: Reading) -> Iterator[Item]:
+    def read(self, source: Source, reading: SourceReader) -> Iterator[Item]:
         """Read the entries."""
         tree = _Tree()
         for number, line in enumerate(reading.records(source.path)):
@@ -82,7 +82,7 @@ class _Tree:
 
     def take(self, line: dict[str, Any], number: int) -> Iterator[Item]:
         """Take one entry; ``number`` is its place in the file."""
-        kind, at = text(line, "type"), moment(line.get("timestamp"))
+        kind, at = text(line, "type"), parse_time(line.get("timestamp"))
         if kind == "session":
             yield from _about(line, at, again=number > 0)
             return
@@ -92,13 +92,13 @@ class _Tree:
         elif kind == "compaction":
             summary = [_text_message(text(line, "summary"))]
             tokens = count(line, "tokensBefore") or None
-            yield Condensed(summary, _kept(line), tokens, at, id, parent)
+            yield SummaryItem(summary, _kept(line), tokens, at, id, parent)
         elif kind == "custom_message":
             content = _parts(line.get("content"))
             said = Message(role="user", content=content, extra={"generated": True})
-            yield Said(said, at, id, parent)
+            yield MessageItem(said, at, id, parent)
         elif kind == "branch_summary" and text(line, "summary"):
-            yield Said(_text_message(text(line, "summary")), at, id, parent)
+            yield MessageItem(_text_message(text(line, "summary")), at, id, parent)
         else:
             yield from self._aside(line, kind, id, parent, at)
         self._last = id
@@ -115,38 +115,38 @@ class _Tree:
     ) -> Iterator[Item]:
         """Keep an entry that says nothing to the model; others may hang on it."""
         if kind == "session_info":
-            yield Facts({"title": text(line, "name")})
+            yield MetaItem({"title": text(line, "name")})
         elif kind == "model_change":
-            yield Facts({"provider": text(line, "provider"), "model": text(line, "modelId")})
-        yield Noted(f"pi.{kind}" if kind else "pi", line, at, id, parent)
+            yield MetaItem({"provider": text(line, "provider"), "model": text(line, "modelId")})
+        yield RawItem(f"pi.{kind}" if kind else "pi", line, at, id, parent)
         if not self._linear and parent != self._last:
-            yield Moved(id)  # what comes last is the leaf, whatever it says
+            yield HeadItem(id)  # what comes last is the leaf, whatever it says
 
     def _said(
         self, line: dict[str, Any], id: str, parent: str | None, at: str | None
     ) -> Iterator[Item]:
         told = record(line, "message")
-        at = at or moment(told.get("timestamp"))
+        at = at or parse_time(told.get("timestamp"))
         message = _message(told)
         if message is None:
             yield from self._aside(line, "message", id, parent, at)
             return
         if not self._begun:
             self._begun = True
-            yield Facts({"family": at})
+            yield MetaItem({"family": at})
         provider = text(told, "provider")
         if provider and provider != self._provider:
             self._provider = provider
-            yield Facts({"provider": provider})
-        yield Said(message, at, id, parent)
+            yield MetaItem({"provider": provider})
+        yield MessageItem(message, at, id, parent)
         usage = record(told, "usage")
         if usage:
-            yield Spent(_usage(usage, text(told, "model") or None, at), at)
+            yield UsageItem(_usage(usage, text(told, "model") or None, at), at)
 
 
 def _about(line: dict[str, Any], at: str | None, *, again: bool) -> Iterator[Item]:
     if again:  # written twice by a version, or of the session that this one was made from
-        yield Noted("pi.session", line, at)
+        yield RawItem("pi.session", line, at)
         return
     parent = text(line, "parentSession") or text(line, "branchedFrom")
     facts = {
@@ -155,7 +155,7 @@ def _about(line: dict[str, Any], at: str | None, *, again: bool) -> Iterator[Ite
         "model": text(line, "modelId"),
         "parent": _id_in(PurePath(parent).name) if parent else None,
     }
-    yield Facts(facts, at)
+    yield MetaItem(facts, at)
 
 
 def _kept(line: dict[str, Any]) -> str | None:

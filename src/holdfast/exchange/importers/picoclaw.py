@@ -16,11 +16,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from holdfast.exchange.blocks import image_at, openai_message
-from holdfast.exchange.fields import count, moment, records, rows, text
-from holdfast.exchange.importers.contract import MOST_SNIFFED, document_beside
-from holdfast.exchange.items import Condensed, Facts, Item, Noted, Said, Source, local_to_folder
-from holdfast.exchange.reading import Reading
+from holdfast.exchange.importers.base import MOST_SNIFFED, document_beside
+from holdfast.exchange.importing.content_blocks import image_at, openai_message
+from holdfast.exchange.importing.items import (
+    Item,
+    MessageItem,
+    MetaItem,
+    RawItem,
+    Source,
+    SummaryItem,
+    local_to_folder,
+)
+from holdfast.exchange.importing.json_fields import count, parse_time, records, rows, text
+from holdfast.exchange.importing.source_files import SourceReader
 from holdfast.model.message import AnyPart, Message, Opaque, Text
 
 _META = ".meta.json"
@@ -39,11 +47,11 @@ class Picoclaw:
         base = Path(configured) if configured else home / ".picoclaw"
         return [base / "workspace" / "sessions"]
 
-    def sniff(self, path: Path, reading: Reading) -> bool:
+    def sniff(self, path: Path, reading: SourceReader) -> bool:
         """Look for messages with facts beside them or with times, or for the older document."""
         return any(_is_own(file, reading) for file in islice(_files(path, reading), MOST_SNIFFED))
 
-    def sessions(self, path: Path, reading: Reading) -> Iterator[Source]:
+    def sessions(self, path: Path, reading: SourceReader) -> Iterator[Source]:
         """Yield one session a file; its name is the key, as far as a name can hold it.
 
         Every workspace has a ``main``.
@@ -53,7 +61,7 @@ class Picoclaw:
             others = (_meta_of(file), file.with_suffix(".json")) if lines else ()
             yield local_to_folder(reading.source(self.name, file.stem, file, *others))
 
-    def read(self, source: Source, reading: Reading) -> Iterator[Item]:
+    def read(self, source: Source, reading: SourceReader) -> Iterator[Item]:
         """Read either form."""
         path = Path(source.path)
         if path.suffix == ".json":
@@ -61,14 +69,14 @@ class Picoclaw:
         return _lines(path, reading)
 
 
-def _files(path: Path, reading: Reading) -> Iterator[Path]:
+def _files(path: Path, reading: SourceReader) -> Iterator[Path]:
     for file in reading.files_below(path, ".jsonl", ".json"):
         newer = file.suffix == ".json" and file.with_suffix(".jsonl").is_file()
         if not newer and not file.name.endswith(_META):
             yield file
 
 
-def _is_own(file: Path, reading: Reading) -> bool:
+def _is_own(file: Path, reading: SourceReader) -> bool:
     if file.suffix == ".json":
         head = reading.head(file)
         return bool(_LEGACY.match(head)) and b'"messages"' in head
@@ -87,41 +95,41 @@ def _document(document: Any) -> Iterator[Item]:
     first: str | None = None
     for number, line in enumerate(records(document, "messages")):
         item = _item(line, str(number))
-        if first is None and isinstance(item, Said):
+        if first is None and isinstance(item, MessageItem):
             first = item.id
         yield item
     yield from _condensed(document, first)
 
 
-def _lines(path: Path, reading: Reading) -> Iterator[Item]:
+def _lines(path: Path, reading: SourceReader) -> Iterator[Item]:
     meta = document_beside(_meta_of(path), reading)
     yield _about(meta, "created_at")
     skipped, first = _line_of(path, count(meta, "skip"), reading), None
     for line in reading.records(path):
         number = reading.line or 0
         item = _item(line, str(number))
-        if first is None and number > skipped and isinstance(item, Said):
+        if first is None and number > skipped and isinstance(item, MessageItem):
             first = item.id
         yield item
     yield from _condensed(meta, first)
 
 
-def _line_of(path: Path, number: int, reading: Reading) -> int:
+def _line_of(path: Path, number: int, reading: SourceReader) -> int:
     """Return the number of a line of which only those before it count that are not empty."""
-    looking = Reading(reading.files)
+    looking = SourceReader(reading.files)
     for _ in islice(looking.lines(path), number):
         pass
     return (looking.line or 0) if number else 0
 
 
-def _about(meta: Any, created: str) -> Facts:
+def _about(meta: Any, created: str) -> MetaItem:
     found = meta if type(meta) is dict else {}
     facts = {
         "session_key": text(found, "key"),
         "scope": found.get("scope"),
         "aliases": rows(found, "aliases"),
     }
-    return Facts(facts, moment(found.get(created)))
+    return MetaItem(facts, parse_time(found.get(created)))
 
 
 def _condensed(meta: Any, first: str | None) -> Iterator[Item]:
@@ -131,18 +139,18 @@ def _condensed(meta: Any, first: str | None) -> Iterator[Item]:
         content: list[AnyPart] = [Text(text=summary)]
         said = [Message(role="user", content=content)] if summary else []
         updated = meta.get("updated_at") or meta.get("updated")
-        yield Condensed(said, first, at=moment(updated))
+        yield SummaryItem(said, first, at=parse_time(updated))
 
 
-def _item(line: dict[str, Any], id: str) -> Said | Noted:
-    at = moment(line.get("created_at"))
+def _item(line: dict[str, Any], id: str) -> MessageItem | RawItem:
+    at = parse_time(line.get("created_at"))
     message = openai_message(line, text(line, "model_name") or None)
     if message is None:
-        return Noted("picoclaw", line, at)
+        return RawItem("picoclaw", line, at)
     message.content.extend(_media(each) for each in rows(line, "media"))
     for attachment in rows(line, "attachments"):
         message.content.append(Opaque(vendor="picoclaw", data=attachment))
-    return Said(message, at, id)
+    return MessageItem(message, at, id)
 
 
 def _media(media: Any) -> AnyPart:

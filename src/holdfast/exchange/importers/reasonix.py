@@ -17,12 +17,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from holdfast.exchange.blocks import image_at, openai_message
-from holdfast.exchange.fields import count, moment, records, rows, text
-from holdfast.exchange.importers.contract import MOST_SNIFFED, document_beside
-from holdfast.exchange.items import Facts, Item, Noted, Source
-from holdfast.exchange.reading import Reading
-from holdfast.exchange.standing import Standing
+from holdfast.exchange.importers.base import MOST_SNIFFED, document_beside
+from holdfast.exchange.importing.content_blocks import image_at, openai_message
+from holdfast.exchange.importing.items import Item, MetaItem, RawItem, Source
+from holdfast.exchange.importing.json_fields import count, parse_time, records, rows, text
+from holdfast.exchange.importing.rewritten_history import HistoryDiff
+from holdfast.exchange.importing.source_files import SourceReader
 from holdfast.model.message import Message, Thinking
 
 _EVENTS = ".events.jsonl"
@@ -45,18 +45,18 @@ class Reasonix:
             home / ".reasonix" / "sessions"
         ]
 
-    def sniff(self, path: Path, reading: Reading) -> bool:
+    def sniff(self, path: Path, reading: SourceReader) -> bool:
         """Look for an event, or for messages in a file of that name or with facts beside it."""
         files = islice(_transcripts(path, reading), MOST_SNIFFED)
         return any(_is_own(file, reading) for file in files)
 
-    def sessions(self, path: Path, reading: Reading) -> Iterator[Source]:
+    def sessions(self, path: Path, reading: SourceReader) -> Iterator[Source]:
         """Yield one session for a file and what is beside it; the name is its id."""
         for file in _transcripts(path, reading):
             others = (_meta_of(file), _events_of(file))
             yield reading.source(self.name, _stem(file), file, *others)
 
-    def read(self, source: Source, reading: Reading) -> Iterator[Item]:
+    def read(self, source: Source, reading: SourceReader) -> Iterator[Item]:
         """Read the facts, then the events if there are any, else the messages."""
         path = Path(source.path)
         yield _about(path, reading)
@@ -71,14 +71,14 @@ class Reasonix:
                 yield from history.said(line, None)
 
 
-def _transcripts(path: Path, reading: Reading) -> Iterator[Path]:
+def _transcripts(path: Path, reading: SourceReader) -> Iterator[Path]:
     for file in reading.files_below(path, ".jsonl"):
         alone = not file.name.endswith(_EVENTS) or not _beside(file, ".jsonl").is_file()
         if alone and not file.name.endswith(_OTHERS):
             yield file
 
 
-def _is_own(file: Path, reading: Reading) -> bool:
+def _is_own(file: Path, reading: SourceReader) -> bool:
     for line in reading.first_records(file, 3):
         if _is_event(line):
             return True
@@ -107,7 +107,7 @@ def _is_event(line: dict[str, Any]) -> bool:
     return line.get("schema_version") == 1 and line.get("type") in ("replace", "append")
 
 
-def _about(path: Path, reading: Reading) -> Facts:
+def _about(path: Path, reading: SourceReader) -> MetaItem:
     meta = document_beside(_meta_of(path), reading)
     name = _NAME.fullmatch(_stem(path))
     written = "{}-{}-{}T{}:{}:{}Z".format(*name.groups()[:6]) if name else None
@@ -122,18 +122,18 @@ def _about(path: Path, reading: Reading) -> Facts:
         "topic_id": text(meta, "topic_id"),
     }
     created = meta.get("created_at") if type(meta) is dict else None
-    return Facts(facts, moment(created) or moment(written))
+    return MetaItem(facts, parse_time(created) or parse_time(written))
 
 
 class _History:
     def __init__(self) -> None:
-        self._standing = Standing()
+        self._standing = HistoryDiff()
 
-    def happened(self, event: dict[str, Any], reading: Reading) -> Iterator[Item]:
+    def happened(self, event: dict[str, Any], reading: SourceReader) -> Iterator[Item]:
         """Take one event."""
-        kind, at = text(event, "type"), moment(event.get("created_at"))
+        kind, at = text(event, "type"), parse_time(event.get("created_at"))
         if not _is_event(event):
-            yield Noted(f"reasonix.{kind}" if kind else "reasonix", event, at)
+            yield RawItem(f"reasonix.{kind}" if kind else "reasonix", event, at)
         elif kind == "replace":
             compaction = "compact" in text(event, "reason")
             yield from self._replaced(records(event, "messages"), at, compaction=compaction)
@@ -142,20 +142,20 @@ class _History:
                 f"appends behind message {count(event, 'message_index')}, "
                 f"where there are {len(self._standing)}"
             )
-            yield Noted("reasonix.append", event, at)
+            yield RawItem("reasonix.append", event, at)
         else:
             for line in records(event, "messages"):
                 yield from self.said(line, at)
 
     def said(self, line: dict[str, Any], at: str | None) -> Iterator[Item]:
         """Take one message."""
-        at = moment(line.get("createdAt")) or at
+        at = parse_time(line.get("createdAt")) or at
         message = _message(line)
         if message is not None:
             yield self._standing.say(message, at)
             return
         self._standing.pass_over(line)
-        yield Noted("reasonix.local" if line.get("local_only") is True else "reasonix", line, at)
+        yield RawItem("reasonix.local" if line.get("local_only") is True else "reasonix", line, at)
 
     def _replaced(
         self, lines: list[dict[str, Any]], at: str | None, *, compaction: bool

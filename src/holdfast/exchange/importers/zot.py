@@ -15,11 +15,28 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from holdfast.exchange.blocks import call_of, result
-from holdfast.exchange.fields import amount, count, moment, parsed, record, records, rows, text
-from holdfast.exchange.importers.contract import MOST_SNIFFED
-from holdfast.exchange.items import Condensed, Facts, Item, Noted, Said, Source, Spent
-from holdfast.exchange.reading import Reading
+from holdfast.exchange.importers.base import MOST_SNIFFED
+from holdfast.exchange.importing.content_blocks import call_of, result
+from holdfast.exchange.importing.items import (
+    Item,
+    MessageItem,
+    MetaItem,
+    RawItem,
+    Source,
+    SummaryItem,
+    UsageItem,
+)
+from holdfast.exchange.importing.json_fields import (
+    amount,
+    count,
+    parse_time,
+    parsed,
+    record,
+    records,
+    rows,
+    text,
+)
+from holdfast.exchange.importing.source_files import SourceReader
 from holdfast.model.entry import Usage
 from holdfast.model.message import AnyPart, Image, Message, Opaque, Text, Thinking
 
@@ -44,7 +61,7 @@ class Zot:
         mac = home / "Library" / "Application Support"
         return [base / "zot" / "sessions", mac / "zot" / "sessions"]
 
-    def sniff(self, path: Path, reading: Reading) -> bool:
+    def sniff(self, path: Path, reading: SourceReader) -> bool:
         """Look for the line of facts, which has them in a field of its own."""
         for file in islice(reading.files_below(path, *_ENDINGS), MOST_SNIFFED):
             for line in reading.first_records(file):
@@ -52,14 +69,14 @@ class Zot:
                     return True
         return False
 
-    def sessions(self, path: Path, reading: Reading) -> Iterator[Source]:
+    def sessions(self, path: Path, reading: SourceReader) -> Iterator[Source]:
         """Yield one session a file; its whole id is in the first line."""
         for file in reading.files_below(path, *_ENDINGS):
             first = parsed(reading.head(file).partition(b"\n")[0].decode("utf-8", "replace"))
             id = text(record(first, "meta"), "id") or file.stem
             yield reading.source(self.name, id, file)
 
-    def read(self, source: Source, reading: Reading) -> Iterator[Item]:
+    def read(self, source: Source, reading: SourceReader) -> Iterator[Item]:
         """Read the lines."""
         transcript = _Transcript()
         for line in reading.records(source.path):
@@ -84,15 +101,15 @@ class _Transcript:
         elif kind == "meta" and record(line, "meta"):
             yield self._about(record(line, "meta"))
         elif kind == "rename" and text(line, "title"):
-            yield Facts({"title": text(line, "title")})
+            yield MetaItem({"title": text(line, "title")})
         elif kind == "compaction":
             yield from self._compacted(line)
         else:
-            yield Noted(f"zot.{kind}" if kind else "zot", line, moment(line.get("time")))
+            yield RawItem(f"zot.{kind}" if kind else "zot", line, parse_time(line.get("time")))
 
-    def _about(self, meta: dict[str, Any]) -> Facts:
+    def _about(self, meta: dict[str, Any]) -> MetaItem:
         self._model = text(meta, "model") or self._model
-        return Facts(
+        return MetaItem(
             {
                 "title": text(meta, "title"),
                 "workspace": text(meta, "cwd"),
@@ -102,19 +119,19 @@ class _Transcript:
                 "parent": text(meta, "parent"),
                 "fork_point": count(meta, "fork_point") or None,
             },
-            moment(meta.get("started")),
+            parse_time(meta.get("started")),
         )
 
     def _said(self, line: dict[str, Any]) -> Iterator[Item]:
         told = record(line, "message")
         message = self._message(told)
         if message is None:
-            yield Noted("zot.message", line)
+            yield RawItem("zot.message", line)
             return
         if not self._begun:
             self._begun = True
-            yield Facts({"family": text(told, "time")})
-        yield Said(message, moment(told.get("time")))
+            yield MetaItem({"family": text(told, "time")})
+        yield MessageItem(message, parse_time(told.get("time")))
 
     def _message(self, told: dict[str, Any]) -> Message | None:
         role = text(told, "role")
@@ -127,10 +144,10 @@ class _Transcript:
         told = records(line, "messages")
         summary = [message for message in map(self._message, told) if message is not None]
         if summary:
-            times = [moment(line.get("time")), *(moment(each.get("time")) for each in told)]
-            yield Condensed(summary, at=max((at for at in times if at), default=None))
+            times = [parse_time(line.get("time")), *(parse_time(each.get("time")) for each in told)]
+            yield SummaryItem(summary, at=max((at for at in times if at), default=None))
         else:
-            yield Noted("zot.compaction", line)
+            yield RawItem("zot.compaction", line)
 
     def _spent(self, line: dict[str, Any]) -> Iterator[Item]:
         row = record(line, "cumulative")
@@ -154,9 +171,9 @@ class _Transcript:
             model=self._model,
             request="total-" + "-".join(str(total[name]) for name in _NUMBERS),
         )
-        yield Spent(usage)
+        yield UsageItem(usage)
 
-    def _single(self, row: dict[str, Any]) -> Spent:
+    def _single(self, row: dict[str, Any]) -> UsageItem:
         """Return a row without a running total: it is what one request cost."""
         self._rows += 1
         numbers = [count(row, name) for name in _NUMBERS]
@@ -169,7 +186,7 @@ class _Transcript:
             model=self._model,
             request="-".join(map(str, ("row", self._rows, *numbers))),
         )
-        return Spent(usage)
+        return UsageItem(usage)
 
 
 def _parts(told: dict[str, Any]) -> list[AnyPart]:

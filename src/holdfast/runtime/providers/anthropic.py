@@ -8,18 +8,18 @@ from typing import Any
 
 from holdfast.model.message import AnyPart, Message, Opaque, Text, Thinking, ToolCall
 from holdfast.runtime.providers import sdk
-from holdfast.runtime.providers.anthropic_blocks import VENDOR, parameters
-from holdfast.runtime.providers.contract import (
-    Counts,
+from holdfast.runtime.providers.anthropic_request import VENDOR, parameters
+from holdfast.runtime.providers.base import (
     Delta,
     Finished,
     Request,
     TextDelta,
     ThinkingDelta,
+    TokenCounts,
     ToolCallDelta,
 )
-from holdfast.runtime.providers.outgoing import arguments_of, new_id
-from holdfast.runtime.providers.vendor import VendorProvider
+from holdfast.runtime.providers.encoding import arguments_of, new_id
+from holdfast.runtime.providers.sdk_provider import VendorProvider
 
 ENDPOINT = "https://api.anthropic.com"
 _STOPS = {
@@ -104,7 +104,7 @@ class Answer:
             request=self.request,
         )
         used = self._usage
-        counts = Counts(
+        counts = TokenCounts(
             input=used.get("input_tokens", 0),
             output=used.get("output_tokens", 0),
             cache_read=used.get("cache_read_input_tokens", 0),

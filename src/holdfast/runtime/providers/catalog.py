@@ -19,13 +19,13 @@ from msgspec import Struct
 
 from holdfast.errors import ProviderUnavailable, UsageError
 from holdfast.runtime.providers import anthropic, openai, sdk
-from holdfast.runtime.providers.chaos import Chaos
-from holdfast.runtime.providers.contract import Provider
-from holdfast.runtime.providers.faults import address
+from holdfast.runtime.providers.base import Provider
+from holdfast.runtime.providers.fault_injection import Chaos
 from holdfast.runtime.providers.rehearsal import MODEL as REHEARSAL_MODEL
 from holdfast.runtime.providers.rehearsal import Rehearsal
-from holdfast.runtime.providers.rehearsal_script import Step
+from holdfast.runtime.providers.rehearsal_script import ScriptStep
 from holdfast.runtime.providers.retry import Patience, Retrying
+from holdfast.runtime.providers.sdk_errors import address
 
 
 class Vendor(Struct, frozen=True):
@@ -135,7 +135,7 @@ def build(
     choice: Choice,
     sources: Sources,
     *,
-    script: list[Step] | None = None,
+    script: list[ScriptStep] | None = None,
     chaos: str = "",
     patience: Patience | None = None,
 ) -> Provider:

@@ -17,21 +17,21 @@ from typing import Any
 
 from holdfast.errors import BadStatus, ConnectFailed, EmptyReply, ProviderError, TimedOut
 from holdfast.model.message import AnyPart, Image, Message, Text, Thinking, ToolCall, ToolResult
-from holdfast.runtime.providers.contract import (
+from holdfast.runtime.providers.base import (
     SUM_UP,
-    Counts,
     Delta,
     Finished,
     Request,
     TextDelta,
     ThinkingDelta,
+    TokenCounts,
     ToolCallDelta,
     ToolSpec,
 )
 from holdfast.runtime.providers.rehearsal_script import (
     TOOLS,
-    Step,
-    Wanted,
+    ScriptedCall,
+    ScriptStep,
     parse_prompt,
     responses,
 )
@@ -61,7 +61,9 @@ class Rehearsal:
     name = "rehearsal"
     endpoint: str | None = None
 
-    def __init__(self, script: list[Step] | None = None, *, delay_seconds: float = 0.0) -> None:
+    def __init__(
+        self, script: list[ScriptStep] | None = None, *, delay_seconds: float = 0.0
+    ) -> None:
         self._script = None if script is None else responses(script)
         self._delay_seconds = delay_seconds
         self._failed: dict[tuple[int, int], int] = {}
@@ -74,7 +76,7 @@ class Rehearsal:
         """Yield deltas, ``Finished`` last."""
         number = _number(request.messages)
         if request.messages[-1].text == SUM_UP:
-            steps = [Step("say", _summary(request.messages, number))]
+            steps = [ScriptStep("say", _summary(request.messages, number))]
         else:
             steps = self._steps(request, number)
         fault, failing = self._fault(steps, number)
@@ -110,21 +112,21 @@ class Rehearsal:
     async def close(self) -> None:
         """Do nothing: there are no connections."""
 
-    def _steps(self, request: Request, number: int) -> list[Step]:
+    def _steps(self, request: Request, number: int) -> list[ScriptStep]:
         if self._script is not None:
             left = self._script[number - 1 : number]
-            return (left and left[0]) or [Step("say", "The script has ended.")]
+            return (left and left[0]) or [ScriptStep("say", "The script has ended.")]
         prompt, later = _prompt(request.messages)
         steps = parse_prompt(prompt)
         if steps is None:
-            return [Step("say", HELP)]
+            return [ScriptStep("say", HELP)]
         groups = responses(steps)
         done = sum(any(isinstance(part, ToolCall) for part in one.content) for one in later)
-        return groups[min(done, len(groups) - 1)] or [Step("say", _closing(later))]
+        return groups[min(done, len(groups) - 1)] or [ScriptStep("say", _closing(later))]
 
     def _fault(
-        self, steps: list[Step], number: int
-    ) -> tuple[ProviderError, Step] | tuple[None, None]:
+        self, steps: list[ScriptStep], number: int
+    ) -> tuple[ProviderError, ScriptStep] | tuple[None, None]:
         """Return the failure that this response meets, and its step, if one is left."""
         for index, step in enumerate(steps):
             if step.kind != "fail":
@@ -175,7 +177,7 @@ def _prompt(messages: list[Message]) -> tuple[str, list[Message]]:
 
 
 def _perform(
-    step: Step, request: Request, number: int, parts: list[AnyPart]
+    step: ScriptStep, request: Request, number: int, parts: list[AnyPart]
 ) -> Iterator[TextDelta | ThinkingDelta | ToolCallDelta]:
     """Yield a step's deltas and put what it amounts to behind ``parts``."""
     text = step.text.replace("{result}", _last_result(request.messages))
@@ -194,7 +196,7 @@ def _perform(
         parts.append(ToolCall(id=call_id, name=wanted.tool, arguments=arguments))
 
 
-def _arguments(wanted: Wanted, tools: list[ToolSpec]) -> dict[str, Any]:
+def _arguments(wanted: ScriptedCall, tools: list[ToolSpec]) -> dict[str, Any]:
     """Return a call's arguments; values get the names that the tool's own schema requires."""
     if not wanted.values:
         return wanted.arguments
@@ -243,11 +245,11 @@ def _failure(what: str) -> ProviderError:
     return kinds.get(what, EmptyReply)(told, retryable=True)
 
 
-def _counts(request: Request, parts: list[AnyPart]) -> Counts:
+def _counts(request: Request, parts: list[AnyPart]) -> TokenCounts:
     """Return words as tokens: small, stable numbers that add up."""
     spoken = [part.text for part in parts if isinstance(part, Text | Thinking)]
     heard = [message.text for message in request.messages]
     output = sum(len(text.split()) for text in spoken) + sum(
         isinstance(part, ToolCall) for part in parts
     )
-    return Counts(input=sum(len(text.split()) for text in heard), output=output)
+    return TokenCounts(input=sum(len(text.split()) for text in heard), output=output)

@@ -41,7 +41,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from holdfast.errors import UsageError
-from holdfast.journal.files import Files
+from holdfast.files import Files
 
 TOOLS = {
     "run": ("bash", ["command"]),
@@ -58,7 +58,7 @@ _GOES_ON = {"say", "think", "write"}
 _FAILURES = {"disconnect", "timeout", "end"}
 
 
-class Wanted(Struct, frozen=True):
+class ScriptedCall(Struct, frozen=True):
     """A call: arguments by name, or values in the order in which the tool requires them."""
 
     tool: str
@@ -66,19 +66,19 @@ class Wanted(Struct, frozen=True):
     values: list[str] = field(default_factory=list)
 
 
-class Step(Struct, frozen=True):
+class ScriptStep(Struct, frozen=True):
     """One step. ``kind`` is say, think, calls, fail, pace or stop; ``text`` what it is about."""
 
     kind: str
     text: str = ""
-    calls: list[Wanted] = field(default_factory=list)
+    calls: list[ScriptedCall] = field(default_factory=list)
     after: int | None = None
     times: int = 1
 
 
-def responses(steps: list[Step]) -> list[list[Step]]:
+def responses(steps: list[ScriptStep]) -> list[list[ScriptStep]]:
     """Return the steps of each response: calls and stops end one."""
-    groups: list[list[Step]] = [[]]
+    groups: list[list[ScriptStep]] = [[]]
     for step in steps:
         groups[-1].append(step)
         if step.kind in {"calls", "stop"}:
@@ -86,7 +86,7 @@ def responses(steps: list[Step]) -> list[list[Step]]:
     return groups
 
 
-def parse_prompt(prompt: str) -> list[Step] | None:
+def parse_prompt(prompt: str) -> list[ScriptStep] | None:
     """Return the steps that a prompt asks for, ``None`` if it is not for the rehearsal model."""
     lines: list[list[str]] = []  # command, text, and the lines that go on
     together: list[bool] = []
@@ -107,24 +107,24 @@ def parse_prompt(prompt: str) -> list[Step] | None:
     return _grouped([_command(*line) for line in lines], together) if lines else None
 
 
-def _command(word: str, first: str, *rest: str) -> Step:
+def _command(word: str, first: str, *rest: str) -> ScriptStep:
     if word not in TOOLS:
-        return Step(word, "\n".join([first, *rest]).strip())
+        return ScriptStep(word, "\n".join([first, *rest]).strip())
     values = [first.strip()]
     if word == "write":
         values.append("\n".join(rest) + "\n" if rest else "")
-    return Step("calls", calls=[Wanted(TOOLS[word][0], values=values)])
+    return ScriptStep("calls", calls=[ScriptedCall(TOOLS[word][0], values=values)])
 
 
-def _grouped(steps: list[Step], together: list[bool]) -> list[Step]:
+def _grouped(steps: list[ScriptStep], together: list[bool]) -> list[ScriptStep]:
     """Return the steps with calls that are made at once in one, behind what is said with them."""
-    grouped: list[Step] = []
-    group: Step | None = None
+    grouped: list[ScriptStep] = []
+    group: ScriptStep | None = None
     for step, joined in zip(steps, together, strict=True):
         if not joined:
             group = None
         if step.kind == "calls" and group is not None:
-            merged = Step("calls", calls=[*group.calls, *step.calls])
+            merged = ScriptStep("calls", calls=[*group.calls, *step.calls])
             grouped[grouped.index(group)] = group = merged
         elif group is not None:
             grouped.insert(grouped.index(group), step)
@@ -134,7 +134,7 @@ def _grouped(steps: list[Step], together: list[bool]) -> list[Step]:
     return grouped
 
 
-def read_script(path: Path, files: Files | None = None) -> list[Step]:
+def read_script(path: Path, files: Files | None = None) -> list[ScriptStep]:
     """Return the steps of a script file.
 
     Raises:
@@ -153,22 +153,22 @@ def read_script(path: Path, files: Files | None = None) -> list[Step]:
         ) from error
 
 
-def _step(row: dict[str, Any]) -> Step:
+def _step(row: dict[str, Any]) -> ScriptStep:
     match row:
         case {"say": str(text)} | {"think": str(text)}:
-            return Step("say" if "say" in row else "think", text)
+            return ScriptStep("say" if "say" in row else "think", text)
         case {"call": str(_)}:
-            return Step("calls", calls=[_wanted(row)])
+            return ScriptStep("calls", calls=[_wanted(row)])
         case {"calls": [_, *_] as calls}:
-            return Step("calls", calls=[_wanted(call) for call in calls])
+            return ScriptStep("calls", calls=[_wanted(call) for call in calls])
         case {"fail": int() | str() as what} if str(what).isdigit() or what in _FAILURES:
-            return Step("fail", str(what), after=row.get("after"), times=row.get("times", 1))
+            return ScriptStep("fail", str(what), after=row.get("after"), times=row.get("times", 1))
         case {"pace": int() | float() as seconds}:
-            return Step("pace", str(seconds))
+            return ScriptStep("pace", str(seconds))
         case {"stop": str(word)}:
-            return Step("stop", word)
+            return ScriptStep("stop", word)
     raise ValueError(f"no step: {json.dumps(row)}")
 
 
-def _wanted(row: dict[str, Any]) -> Wanted:
-    return Wanted(row["call"], arguments=dict(row.get("arguments", {})))
+def _wanted(row: dict[str, Any]) -> ScriptedCall:
+    return ScriptedCall(row["call"], arguments=dict(row.get("arguments", {})))

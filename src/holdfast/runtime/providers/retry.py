@@ -2,7 +2,7 @@
 
 Only a request of which nothing has been seen yet is repeated: once a delta was handed on it is in
 the live file and on screens, and a second answer would be put behind the first. Waiting is visible
-(``Status``) and ends at once when the turn is cancelled.
+(``ProviderStatus``) and ends at once when the turn is cancelled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import aclosing
 from msgspec import Struct
 
 from holdfast.errors import BadStatus, ConnectFailed, EmptyReply, ProviderError
-from holdfast.runtime.providers.contract import Delta, Finished, Provider, Request, Status
+from holdfast.runtime.providers.base import Delta, Finished, Provider, ProviderStatus, Request
 
 
 class Patience(Struct, frozen=True):
@@ -58,7 +58,7 @@ class Retrying:
             try:
                 async with aclosing(self._inner.stream(request)) as deltas:
                     async for delta in deltas:
-                        started = started or not isinstance(delta, Status)
+                        started = started or not isinstance(delta, ProviderStatus)
                         yield delta
                         if isinstance(delta, Finished):
                             return
@@ -69,7 +69,7 @@ class Retrying:
                 if started or wait_seconds is None:
                     raise
                 told = f"{str(error).rstrip('.')}. Trying again in {wait_seconds:.0f} s"
-            yield Status(
+            yield ProviderStatus(
                 f"{told} (try {tried + 1} of {self._patience.tries}).",
                 retry_in_seconds=wait_seconds,
             )

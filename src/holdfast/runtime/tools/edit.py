@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.runtime.providers.contract import ToolSpec
-from holdfast.runtime.tools.answers import (
+from holdfast.runtime.providers.base import ToolSpec
+from holdfast.runtime.tools.base import (
     Arguments,
+    Call,
+    Done,
+    Effect,
     FileTool,
     Refusal,
     counted,
@@ -14,11 +17,10 @@ from holdfast.runtime.tools.answers import (
     schema,
     settled,
 )
-from holdfast.runtime.tools.change import apply
-from holdfast.runtime.tools.contract import Call, Done, Effect
-from holdfast.runtime.tools.seen import Seen
-from holdfast.runtime.tools.text import decode, encode, is_binary, substitute, with_feeds
-from holdfast.runtime.tools.workspace import Place, Workspace
+from holdfast.runtime.tools.file_change import apply
+from holdfast.runtime.tools.read_tracking import Seen
+from holdfast.runtime.tools.text_encoding import decode, encode, is_binary, substitute, with_feeds
+from holdfast.runtime.tools.workspace import Workspace, WorkspacePath
 
 _LINES_NAMED = 10
 
@@ -81,7 +83,9 @@ class Edit(FileTool[EditArguments]):
         return msgspec.structs.replace(answer, changes=[change])
 
 
-def _require_one(place: Place, arguments: EditArguments, text: str, lines: list[int]) -> None:
+def _require_one(
+    place: WorkspacePath, arguments: EditArguments, text: str, lines: list[int]
+) -> None:
     if not lines:
         loose = " ".join(arguments.old.split())
         hint = (

@@ -5,12 +5,20 @@ from __future__ import annotations
 import asyncio
 from threading import Event
 
-from holdfast.runtime.providers.contract import ToolSpec
-from holdfast.runtime.tools.answers import Arguments, FileTool, Refusal, done, schema
-from holdfast.runtime.tools.contract import Call, Done, Effect
-from holdfast.runtime.tools.ignore import MOST_ENTRIES, Walk
-from holdfast.runtime.tools.patterns import path_expression
-from holdfast.runtime.tools.workspace import Place, Workspace
+from holdfast.runtime.providers.base import ToolSpec
+from holdfast.runtime.tools.base import (
+    Arguments,
+    Call,
+    Done,
+    Effect,
+    FileTool,
+    Refusal,
+    done,
+    schema,
+)
+from holdfast.runtime.tools.gitignore import MOST_ENTRIES, Walk
+from holdfast.runtime.tools.glob_match import path_expression
+from holdfast.runtime.tools.workspace import Workspace, WorkspacePath
 
 MOST_FILES = 1000
 
@@ -75,7 +83,7 @@ class Glob(FileTool[GlobArguments]):
 TOO_MANY = f"[stopped after looking at {MOST_ENTRIES:,} names; give a path to look in]"
 
 
-def folder_at(workspace: Workspace, name: str) -> Place:
+def folder_at(workspace: Workspace, name: str) -> WorkspacePath:
     """Return the place of a folder.
 
     Raises:
@@ -87,7 +95,7 @@ def folder_at(workspace: Workspace, name: str) -> Place:
     return place
 
 
-def below(top: Place, place: Place) -> str:
+def below(top: WorkspacePath, place: WorkspacePath) -> str:
     """Return the path of a place below a folder."""
     return "/".join(place.parts[len(top.parts) :])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import time
 from threading import Event
@@ -11,15 +12,24 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from holdfast.runtime.providers.contract import ToolSpec
-from holdfast.runtime.tools import matcher
-from holdfast.runtime.tools.answers import Arguments, FileTool, Refusal, done, schema
-from holdfast.runtime.tools.contract import Call, Done, Effect
+from holdfast.runtime.config.secret_variables import without_secrets
+from holdfast.runtime.providers.base import ToolSpec
+from holdfast.runtime.tools import grep_worker as matcher
+from holdfast.runtime.tools.base import (
+    Arguments,
+    Call,
+    Done,
+    Effect,
+    FileTool,
+    Refusal,
+    done,
+    schema,
+)
+from holdfast.runtime.tools.gitignore import Walk
 from holdfast.runtime.tools.glob import TOO_MANY, below, printable
-from holdfast.runtime.tools.ignore import Walk
-from holdfast.runtime.tools.patterns import path_expression
-from holdfast.runtime.tools.standalone import Standalone
-from holdfast.runtime.tools.workspace import Place, Workspace
+from holdfast.runtime.tools.glob_match import path_expression
+from holdfast.runtime.tools.subprocess_source import Standalone
+from holdfast.runtime.tools.workspace import Workspace, WorkspacePath
 
 TIME_LIMIT_SECONDS = 20.0
 MOST_MATCHES = 200
@@ -110,6 +120,7 @@ class Grep(FileTool[GrepArguments]):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            env=without_secrets(os.environ),
         ) as process:
             deadline = time.monotonic() + self._time_limit
             unsent: bytes | None = request
@@ -141,7 +152,7 @@ def _found(said: bytes) -> _Found:
 
 def _places(
     workspace: Workspace, arguments: GrepArguments, stop: Event
-) -> tuple[Place, list[Place], bool]:
+) -> tuple[WorkspacePath, list[WorkspacePath], bool]:
     """Return where the search begins, the files to look at, and whether there were too many."""
     top = workspace.locate(arguments.path)
     if not workspace.is_folder(top):
@@ -155,7 +166,7 @@ def _places(
 
 def _worded(
     found: _Found,
-    places: dict[str, Place],
+    places: dict[str, WorkspacePath],
     arguments: GrepArguments,
     time_limit: float,
     *,

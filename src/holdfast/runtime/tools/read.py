@@ -9,19 +9,21 @@ from typing import Annotated
 from msgspec import Meta
 
 from holdfast.model.message import Image
-from holdfast.runtime.providers.contract import ToolSpec
-from holdfast.runtime.tools.answers import (
+from holdfast.runtime.providers.base import ToolSpec
+from holdfast.runtime.tools.base import (
     Arguments,
+    Call,
+    Done,
+    Effect,
     FileTool,
     Refusal,
     counted,
     done,
     schema,
 )
-from holdfast.runtime.tools.contract import Call, Done, Effect
-from holdfast.runtime.tools.seen import Seen
-from holdfast.runtime.tools.text import decode, is_binary, with_feeds
-from holdfast.runtime.tools.workspace import Content, Place, Workspace
+from holdfast.runtime.tools.read_tracking import Seen
+from holdfast.runtime.tools.text_encoding import decode, is_binary, with_feeds
+from holdfast.runtime.tools.workspace import Content, Workspace, WorkspacePath
 
 MOST_LINES = 2000
 MOST_CHARACTERS = 100_000
@@ -96,7 +98,7 @@ def _image_type(data: bytes) -> str | None:
     return None
 
 
-def _image(place: Place, content: Content, media_type: str) -> Done:
+def _image(place: WorkspacePath, content: Content, media_type: str) -> Done:
     size = len(content.data)
     if size > LARGEST_IMAGE_BYTES:
         raise Refusal(
@@ -107,7 +109,7 @@ def _image(place: Place, content: Content, media_type: str) -> Done:
     return done(f"{place.shown}: {media_type}, {size:,} bytes.", image)
 
 
-def _lines(place: Place, content: Content, arguments: ReadArguments) -> str:
+def _lines(place: WorkspacePath, content: Content, arguments: ReadArguments) -> str:
     text, form = decode(content.data)
     if not text:
         return f"[{place.shown} is empty]"

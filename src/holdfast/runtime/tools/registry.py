@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.runtime.tools.bash import PROVIDER_KEYS, Bash
-from holdfast.runtime.tools.contract import Tool
+from holdfast.runtime.config.secret_variables import PROVIDER_KEYS
+from holdfast.runtime.tools.base import Tool
 from holdfast.runtime.tools.edit import Edit
 from holdfast.runtime.tools.glob import Glob
 from holdfast.runtime.tools.grep import Grep
 from holdfast.runtime.tools.read import Read
-from holdfast.runtime.tools.seen import Seen
+from holdfast.runtime.tools.read_tracking import Seen
+from holdfast.runtime.tools.shell.bash import Bash
 from holdfast.runtime.tools.write import Write
 
 

@@ -22,9 +22,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from holdfast.journal.files import Files
+from holdfast.files import Files
 from holdfast.model.ids import new_name
-from holdfast.runtime.tools.answers import Refusal
+from holdfast.runtime.tools.base import Refusal
 
 LARGEST_FILE_BYTES = 64 * 1024 * 1024
 _files = Files()
@@ -33,7 +33,7 @@ _FOLDER = os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW | getattr(os, "O_PATH", 
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID
 
 
-class Place(Struct, frozen=True):
+class WorkspacePath(Struct, frozen=True):
     """A resolved path: components below a root. ``shown`` is how the model knows it."""
 
     root: str
@@ -45,10 +45,10 @@ class Place(Struct, frozen=True):
         """The absolute path."""
         return os.path.join(self.root, *self.parts)
 
-    def child(self, name: str) -> Place:
+    def child(self, name: str) -> WorkspacePath:
         """Return the place of something in this folder, which must not be a symbolic link."""
         shown = name if self.shown == "." else f"{self.shown}/{name}"
-        return Place(self.root, (*self.parts, name), shown)
+        return WorkspacePath(self.root, (*self.parts, name), shown)
 
 
 class Content(Struct, frozen=True):
@@ -81,9 +81,9 @@ class Workspace:
 
     def __init__(self, root: Path, allowed: Sequence[Path] = ()) -> None:
         self.root = os.path.realpath(root)
-        self._roots = [self.root, *(os.path.realpath(each) for each in allowed)]
+        self.roots = [self.root, *(os.path.realpath(each) for each in allowed)]
 
-    def locate(self, name: str) -> Place:
+    def locate(self, name: str) -> WorkspacePath:
         """Resolve a path as a model gives it: relative to the workspace, or absolute.
 
         Raises:
@@ -94,22 +94,18 @@ class Workspace:
             os.fsencode(path)
         except ValueError:  # a NUL, or a character that no file name can have
             raise Refusal(f"{name!a} is not a path.") from None
-        for root in self._roots:
+        for root in self.roots:
             below = _below(path, root)
             if below is not None:
                 shown = "/".join(below) if root == self.root else path
-                return Place(root, below, shown or ".")
+                return WorkspacePath(root, below, shown or ".")
         raise Refusal(
             f"{name} is outside the workspace ({self.root}), and no permission covers it."
         )
 
-    def holds(self, path: str) -> bool:
-        """Tell whether an absolute path is in a folder that may be used, taken as it is."""
-        return any(_below(os.path.normpath(path), root) is not None for root in self._roots)
-
     # Reading
 
-    def read(self, place: Place, limit_bytes: int = LARGEST_FILE_BYTES) -> Content:
+    def read(self, place: WorkspacePath, limit_bytes: int = LARGEST_FILE_BYTES) -> Content:
         """Read a whole file.
 
         Raises:
@@ -121,7 +117,7 @@ class Workspace:
             raise Refusal(f"There is no file {place.shown}.")
         return content
 
-    def find(self, place: Place, limit_bytes: int = LARGEST_FILE_BYTES) -> Content | None:
+    def find(self, place: WorkspacePath, limit_bytes: int = LARGEST_FILE_BYTES) -> Content | None:
         """Read a whole file as ``read`` does; ``None`` if there is none."""
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
@@ -145,7 +141,7 @@ class Workspace:
         finally:
             os.close(descriptor)
 
-    def is_folder(self, place: Place) -> bool:
+    def is_folder(self, place: WorkspacePath) -> bool:
         """Tell whether there is a folder."""
         try:
             with _folder(place):
@@ -153,7 +149,7 @@ class Workspace:
         except OSError:
             return False
 
-    def names(self, place: Place) -> list[Name]:
+    def names(self, place: WorkspacePath) -> list[Name]:
         """Return what is in a folder, sorted; nothing if it cannot be listed."""
         try:
             with _folder(place) as folder:
@@ -168,7 +164,7 @@ class Workspace:
 
     # Changing
 
-    def replace_file(self, place: Place, data: bytes, before: Content | None) -> None:
+    def replace_file(self, place: WorkspacePath, data: bytes, before: Content | None) -> None:
         """Make a file's content ``data``; ``before`` is what it was known to hold.
 
         Folders on the way are made.
@@ -200,7 +196,7 @@ class Workspace:
                 raise
             _sync_folder(folder)
 
-    def remove_file(self, place: Place, before: Content) -> None:
+    def remove_file(self, place: WorkspacePath, before: Content) -> None:
         """Remove a file that is still what ``before`` says.
 
         Raises:
@@ -221,22 +217,22 @@ def _below(path: str, root: str) -> tuple[str, ...] | None:
     return tuple(part for part in path[len(prefix) :].split("/") if part)
 
 
-def _name(place: Place) -> str:
+def _name(place: WorkspacePath) -> str:
     if not place.parts:
         raise Refusal(f"{place.shown} is a folder.")
     return place.parts[-1]
 
 
 @contextmanager
-def _parent(place: Place, *, make: bool = False) -> Iterator[int]:
+def _parent(place: WorkspacePath, *, make: bool = False) -> Iterator[int]:
     """Open the folder that a place is in."""
     _name(place)
-    with _folder(Place(place.root, place.parts[:-1], place.shown), make=make) as folder:
+    with _folder(WorkspacePath(place.root, place.parts[:-1], place.shown), make=make) as folder:
         yield folder
 
 
 @contextmanager
-def _folder(place: Place, *, make: bool = False) -> Iterator[int]:
+def _folder(place: WorkspacePath, *, make: bool = False) -> Iterator[int]:
     """Open a folder, one component after the other, following no link."""
     folder = os.open(place.root, _FOLDER)
     try:
@@ -305,7 +301,7 @@ def _named(entry: os.DirEntry[str]) -> Name:
     return Name(entry.name, is_folder, entry.is_file(follow_symlinks=False))
 
 
-def _explained(error: OSError, place: Place) -> Exception:
+def _explained(error: OSError, place: WorkspacePath) -> Exception:
     """Return what to raise for an error on the way to a file."""
     if error.errno in (errno.ELOOP, errno.ENOTDIR):
         return Refusal(f"{place.shown} cannot be reached: not a folder, or a link, on the way.")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.runtime.providers.contract import ToolSpec
-from holdfast.runtime.tools.answers import (
+from holdfast.runtime.providers.base import ToolSpec
+from holdfast.runtime.tools.base import (
     Arguments,
+    Call,
+    Done,
+    Effect,
     FileTool,
     Refusal,
     counted,
@@ -14,10 +17,9 @@ from holdfast.runtime.tools.answers import (
     schema,
     settled,
 )
-from holdfast.runtime.tools.change import apply
-from holdfast.runtime.tools.contract import Call, Done, Effect
-from holdfast.runtime.tools.seen import Seen
-from holdfast.runtime.tools.text import Form, decode, encode, is_binary, with_ends
+from holdfast.runtime.tools.file_change import apply
+from holdfast.runtime.tools.read_tracking import Seen
+from holdfast.runtime.tools.text_encoding import Form, decode, encode, is_binary, with_ends
 from holdfast.runtime.tools.workspace import Content, Workspace
 
 

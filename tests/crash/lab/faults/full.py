@@ -66,7 +66,7 @@ _KINDS: dict[str, type[Fullness]] = {"ballast": Ballast, "limit": SizeLimit}
 # What every play begins with
 
 
-def _opened(player: Player) -> tuple[holdfast.LocalStore, holdfast.Session]:
+def _opened(player: Player) -> tuple[holdfast.Store, holdfast.Session]:
     """Return a store and a session that has some messages."""
     store = holdfast.open_store(player.ground.home)
     session = player.create(store)
@@ -103,7 +103,7 @@ def _wait_until_written(player: Player, session: holdfast.Session) -> None:
     assert recorder is not None
     player.soon(
         "all that waited is written by itself once there is room",
-        lambda: session.trouble is None and not recorder.pending_messages(),
+        lambda: session.trouble is None and not recorder._writer.unpublished,
         lambda: session.trouble,
     )
 

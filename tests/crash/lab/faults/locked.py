@@ -14,7 +14,7 @@ from tests.crash.lab.scenario import text_of
 from tests.disk import snapshot
 
 
-def _opened(player: Player) -> tuple[holdfast.LocalStore, holdfast.Session]:
+def _opened(player: Player) -> tuple[holdfast.Store, holdfast.Session]:
     store = holdfast.open_store(player.ground.home)
     session = player.create(store)
     player.append(session, "blob")
@@ -23,9 +23,7 @@ def _opened(player: Player) -> tuple[holdfast.LocalStore, holdfast.Session]:
     return store, session
 
 
-def _stays_readable(
-    player: Player, store: holdfast.LocalStore, session_id: str, count: int
-) -> None:
+def _stays_readable(player: Player, store: holdfast.Store, session_id: str, count: int) -> None:
     """State that everything that only reads works."""
     read = player.attempt("read", lambda: store.open(session_id, mode="read"))
     if player.works("opening to read works", read):

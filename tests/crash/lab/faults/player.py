@@ -61,7 +61,7 @@ class Player:
 
     # What the oracle hears
 
-    def create(self, store: holdfast.LocalStore) -> holdfast.Session:
+    def create(self, store: holdfast.Store) -> holdfast.Session:
         """Make the session that all this is about."""
         session = store.create(provider="rehearsal", model="none")
         self._witness.say("intends", self._name, 0, "create", {"session": session.id})

@@ -75,7 +75,7 @@ def descriptors(player: Player, call: str) -> None:
     player.rule(f"no descriptor is left open by {call}", left <= 0, f"({left})")
 
 
-def _prepared(player: Player, store: holdfast.LocalStore) -> holdfast.Session:
+def _prepared(player: Player, store: holdfast.Store) -> holdfast.Session:
     session = player.create(store)
     player.append(session, "blob")
     player.append(session, count=3)
@@ -98,8 +98,8 @@ def _is_open(number: int) -> bool:
 
 def _tried(
     player: Player,
-    act: Callable[[Player, holdfast.LocalStore, holdfast.Session], Attempt],
-    store: holdfast.LocalStore,
+    act: Callable[[Player, holdfast.Store, holdfast.Session], Attempt],
+    store: holdfast.Store,
     session: holdfast.Session,
     *allowed: type[Exception],
 ) -> Attempt:
@@ -124,15 +124,15 @@ def _look(player: Player, attempt: Attempt) -> None:
         attempt.result.close()
 
 
-def _open_to_read(player: Player, store: holdfast.LocalStore, session: holdfast.Session) -> Attempt:
+def _open_to_read(player: Player, store: holdfast.Store, session: holdfast.Session) -> Attempt:
     return player.attempt("read", lambda: store.open(session.id, mode="read"))
 
 
-def _read_closed(player: Player, store: holdfast.LocalStore, session: holdfast.Session) -> Attempt:
+def _read_closed(player: Player, store: holdfast.Store, session: holdfast.Session) -> Attempt:
     return player.attempt("read", lambda: _texts_of(store, session))
 
 
-def _texts_of(store: holdfast.LocalStore, session: holdfast.Session) -> list[str]:
+def _texts_of(store: holdfast.Store, session: holdfast.Session) -> list[str]:
     # The messages are those of another object than the writer's: it has them in memory.
     with store.open(session.id, mode="read") as reader:
         messages = reader.messages
@@ -141,7 +141,7 @@ def _texts_of(store: holdfast.LocalStore, session: holdfast.Session) -> list[str
     return [message.text for message in messages]
 
 
-def _export(player: Player, store: holdfast.LocalStore, session: holdfast.Session) -> Attempt:
+def _export(player: Player, store: holdfast.Store, session: holdfast.Session) -> Attempt:
     del store
     attempt = player.attempt("export", session.export)
     if attempt.error is None:
@@ -149,33 +149,31 @@ def _export(player: Player, store: holdfast.LocalStore, session: holdfast.Sessio
     return attempt
 
 
-def _append(player: Player, store: holdfast.LocalStore, session: holdfast.Session) -> Attempt:
+def _append(player: Player, store: holdfast.Store, session: holdfast.Session) -> Attempt:
     del store
     return player.append(session)
 
 
-def _append_with_id(
-    player: Player, store: holdfast.LocalStore, session: holdfast.Session
-) -> Attempt:
+def _append_with_id(player: Player, store: holdfast.Store, session: holdfast.Session) -> Attempt:
     del store
     label = player.label()
     message = holdfast.user(text_of(label))
     return player.attempt("append", lambda: session.append(message, id=label), labels=[label])
 
 
-def _append_blob(player: Player, store: holdfast.LocalStore, session: holdfast.Session) -> Attempt:
+def _append_blob(player: Player, store: holdfast.Store, session: holdfast.Session) -> Attempt:
     del store
     return player.append(session, "blob")
 
 
-def _create(player: Player, store: holdfast.LocalStore, session: holdfast.Session) -> Attempt:
+def _create(player: Player, store: holdfast.Store, session: holdfast.Session) -> Attempt:
     del session
     made = store.create()
     _HELD.append(made)  # its entry may wait, and be written later: until then it is open
     return player.attempt("create another", lambda: made.append(holdfast.user("hello")))
 
 
-def _stream(player: Player, store: holdfast.LocalStore, session: holdfast.Session) -> Attempt:
+def _stream(player: Player, store: holdfast.Store, session: holdfast.Session) -> Attempt:
     del store
     label = player.label("stream")
     stream = player.attempt("stream", session.stream, label=label).result
@@ -186,7 +184,7 @@ def _stream(player: Player, store: holdfast.LocalStore, session: holdfast.Sessio
     return player.attempt("finish", stream.finish, label=label)
 
 
-def _checkpoint(player: Player, store: holdfast.LocalStore, session: holdfast.Session) -> Attempt:
+def _checkpoint(player: Player, store: holdfast.Store, session: holdfast.Session) -> Attempt:
     del store
     label = player.label("summary")
     return player.attempt(
@@ -198,12 +196,12 @@ def _checkpoint(player: Player, store: holdfast.LocalStore, session: holdfast.Se
 
 
 def _simple(
-    op: str, call: Callable[[holdfast.LocalStore, holdfast.Session], Any]
-) -> Callable[[Player, holdfast.LocalStore, holdfast.Session], Attempt]:
+    op: str, call: Callable[[holdfast.Store, holdfast.Session], Any]
+) -> Callable[[Player, holdfast.Store, holdfast.Session], Attempt]:
     return lambda player, store, session: player.attempt(op, lambda: call(store, session))
 
 
-_CALLS: dict[str, Callable[[Player, holdfast.LocalStore, holdfast.Session], Attempt]] = {
+_CALLS: dict[str, Callable[[Player, holdfast.Store, holdfast.Session], Attempt]] = {
     "append": _append,
     "append with id": _append_with_id,
     "blob": _append_blob,

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import holdfast
-from holdfast.journal.files import Files
+from holdfast.files import Files
 from tests.crash.lab.faults.player import Player
 from tests.crash.lab.grounds import BLOCK_BYTES
 from tests.crash.lab.scenario import piece_of, text_of

@@ -1,0 +1,1 @@
+"""One file per command: read the arguments, call the keeper or the store, print text or JSON."""

@@ -1,0 +1,1 @@
+"""What ``holdfast`` does without a command: the chat, and ``-p``."""

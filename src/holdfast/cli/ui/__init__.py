@@ -1,0 +1,1 @@
+"""What commands share on a terminal: columns, colours, times, progress, questions."""

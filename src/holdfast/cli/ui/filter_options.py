@@ -1,0 +1,72 @@
+"""The options that select sessions; the same for every command that takes many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from holdfast.cli.ui.complete import complete_tag
+from holdfast.cli.ui.times import SINCE, UNTIL
+from holdfast.errors import UsageError
+from holdfast.files import Files
+from holdfast.keeper.filters import SessionFilter
+from holdfast.store.catalog.index import page_of
+from holdfast.store.local.layout import Home, default_home
+from holdfast.store.types import CLEAN, DAMAGED, INTERRUPTED, RUNNING, Page
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_OPTIONS = (
+    click.option("--here", is_flag=True, help="Only sessions in this folder."),
+    click.option(
+        "--project", metavar="DIR", help="Only sessions of this git project, in any folder."
+    ),
+    click.option("--since", type=SINCE, help="Updated on or after: 14d, yesterday, 2026-11-01."),
+    click.option("--until", type=UNTIL, help="Updated on or before this date."),
+    click.option(
+        "--tag",
+        "tags",
+        multiple=True,
+        metavar="TAG",
+        shell_complete=complete_tag,
+        help="Only sessions with this tag.",
+    ),
+    click.option(
+        "--state",
+        type=click.Choice([CLEAN, RUNNING, INTERRUPTED, DAMAGED]),
+        help="Only sessions in this state.",
+    ),
+)
+
+
+def filter_options(command: _Command) -> _Command:
+    """Give a command the options that select sessions."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def filter_from(*, here: bool, **conditions: Any) -> SessionFilter:
+    """Return the filter that the options describe.
+
+    Raises:
+        UsageError: ``--here`` was given and the current folder no longer exists.
+    """
+    try:
+        workspace = Path.cwd() if here else None
+    except FileNotFoundError:
+        raise UsageError("The current folder is gone. Change to another one.") from None
+    return SessionFilter(workspace=workspace, **conditions)
+
+
+class HomePages:
+    """The session list of the default home, without importing the rest of the store.
+
+    Importing the store takes longer than ``ls`` itself.
+    """
+
+    def page(self, **query: Any) -> Page:
+        """Return a page of the list."""
+        return page_of(Home(Files(), default_home().absolute(), force=False), **query)

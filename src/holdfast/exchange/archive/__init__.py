@@ -1,0 +1,1 @@
+"""``.holdfast`` archives: a session as one file, read back byte for byte."""

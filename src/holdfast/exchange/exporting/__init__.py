@@ -1,0 +1,1 @@
+"""A session becomes a file: what every exporter works from."""

@@ -1,0 +1,1 @@
+"""Other agents' sessions become ours: what every importer works with."""

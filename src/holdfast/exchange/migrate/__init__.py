@@ -1,0 +1,1 @@
+"""A legacy store is imported whole, and its files are renamed."""

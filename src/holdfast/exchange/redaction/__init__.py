@@ -1,0 +1,1 @@
+"""Secrets and local paths found in messages and replaced."""

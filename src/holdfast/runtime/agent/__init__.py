@@ -1,0 +1,1 @@
+"""One agent: turns, tool calls, context, recovery, rewind."""

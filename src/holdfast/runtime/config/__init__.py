@@ -1,0 +1,1 @@
+"""Settings, credentials, and which project files are trusted."""

@@ -1,0 +1,1 @@
+"""Which tool calls are allowed, denied, or need an approval."""

@@ -1,0 +1,1 @@
+"""A background process that holds one session and runs its turns."""

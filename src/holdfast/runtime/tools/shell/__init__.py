@@ -1,0 +1,1 @@
+"""The ``bash`` tool: a command that outlives its runner, and its output."""

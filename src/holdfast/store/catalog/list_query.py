@@ -1,0 +1,60 @@
+"""Which sessions a list has: folders, projects and times as summaries say them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from holdfast.store.types import stamp
+
+if TYPE_CHECKING:
+    import os
+    from datetime import datetime
+
+
+class ListQuery(Struct, frozen=True):
+    """Which sessions a list has; ``None`` is no condition."""
+
+    workspace: str | None = None
+    projects: list[str] | None = None
+    limit: int | None = None
+    since: str | None = None
+    until: str | None = None
+
+
+def list_query(
+    workspace: str | os.PathLike[str] | None = None,
+    project: str | os.PathLike[str] | None = None,
+    limit: int | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> ListQuery:
+    """Return which sessions a list has, in the words of their summaries."""
+    return ListQuery(
+        workspace=folder_named(workspace),
+        projects=projects_named(project),
+        limit=limit,
+        since=None if since is None else stamp(since),
+        until=None if until is None else stamp(until),
+    )
+
+
+def folder_named(folder: str | os.PathLike[str] | None) -> str | None:
+    """Return a folder as sessions record it."""
+    if folder is None:
+        return None
+    from holdfast.store.git_project import workspace_path  # noqa: PLC0415  subprocess is slow
+
+    return workspace_path(folder)
+
+
+def projects_named(project: str | os.PathLike[str] | None) -> list[str] | None:
+    """Return the identities that a project has or had."""
+    if project is None:
+        return None
+    if isinstance(project, str) and project.startswith("git:"):
+        return [project]
+    from holdfast.store.git_project import project_names, workspace_path  # noqa: PLC0415  as above
+
+    return list(project_names(workspace_path(project)))

@@ -1,0 +1,1 @@
+"""From entries to state: fold, branches, followers, exports."""

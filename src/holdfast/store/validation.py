@@ -1,0 +1,166 @@
+"""What callers give to a session, as values: entries, places, messages, facts.
+
+Says what is wrong with it in the caller's words; whether it can be stored is told when it is.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import UsageError
+from holdfast.model.codec import encode_body
+from holdfast.model.entry import Meta, Position
+from holdfast.model.message import Message, user
+from holdfast.model.sanitize import is_one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Moment = datetime | timedelta | float
+EntryRef = Position | int | None
+"""An entry, by the position that ``append`` returned or by its number; ``None`` for none."""
+
+LONGEST_TITLE = 500
+LONGEST_TAG = 100
+
+
+def as_list(item: Any) -> list[Any]:
+    """Return what is to be appended as one batch."""
+    return list(item) if isinstance(item, list | tuple) else [item]
+
+
+def number_of(place: EntryRef) -> int | None:
+    """Return the number of an entry."""
+    if isinstance(place, Position):
+        return place.seq
+    if place is None or (isinstance(place, int) and not isinstance(place, bool)):
+        return place
+    raise UsageError("An entry is named by its number or by the Position that append returned.")
+
+
+def summary_of(given: Message | str | Sequence[Message]) -> list[Message]:
+    """Return the messages of a summary, which may be given as a text."""
+    if isinstance(given, str):
+        return [user(given)]
+    return [given] if isinstance(given, Message) else messages_of(given)
+
+
+def messages_of(given: Sequence[Message]) -> list[Message]:
+    """Return messages as a list of its own."""
+    if not isinstance(given, list | tuple) or not all(isinstance(m, Message) for m in given):
+        raise UsageError("Give a list of messages, such as [holdfast.user('…')].")
+    return list(given)
+
+
+def check_callable(callback: object) -> None:
+    """Refuse what could not be called back."""
+    if not callable(callback):
+        raise UsageError(f"A listener is a function, not {callback!r}.")
+
+
+def stored_facts(meta: dict[str, Any]) -> dict[str, Any]:
+    """Return facts about a session as they will be read, sharing nothing with the caller's own.
+
+    Raises:
+        UsageError: they cannot be stored; says why.
+    """
+    _, body = encode_body(Meta(meta))
+    assert isinstance(body, Meta)
+    return body.fields
+
+
+def with_project(meta: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    """Return facts about a session, a workspace among them as it is recorded, with its project.
+
+    A project that is given stays. One that is ``known``, of the folder before, does not outlive it.
+
+    Raises:
+        UsageError: the workspace is not a path.
+    """
+    if "workspace" not in meta:
+        return meta
+    workspace, project = meta["workspace"], None
+    if workspace is not None:
+        from holdfast.store.git_project import project_of, workspace_path  # noqa: PLC0415  subprocess
+
+        workspace = workspace_path(workspace)
+        project = None if "project" in meta else project_of(workspace)
+    found = {"project": project} if project is not None or "project" in known else {}
+    return {**found, **meta, "workspace": workspace}
+
+
+def bytes_of(data: bytes) -> bytes:
+    """Return what is to be kept as it is; text would have to be encoded first."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise UsageError(f"Give bytes to keep, not {type(data).__name__}: encode it first.")
+    return bytes(data)
+
+
+def valid_title(given: str, *, optional: bool = False) -> str:
+    """Return a title without surrounding blanks: 1 to 500 characters on one line.
+
+    With ``optional`` it may be empty, which removes the title.
+
+    Raises:
+        UsageError: it is empty, too long, or has line ends or control characters.
+    """
+    title = given.strip()
+    if len(title) > LONGEST_TITLE or not (title or optional):
+        raise UsageError(f"A title has 1 to {LONGEST_TITLE} characters.")
+    if not is_one_line(title):
+        raise UsageError("A title is one line of text, without control characters.")
+    return title
+
+
+def valid_tag(given: str) -> str:
+    """Return a tag without surrounding blanks: 1 to 100 characters on one line.
+
+    Raises:
+        UsageError: it is empty, too long, or has line ends or control characters.
+    """
+    tag = given.strip()
+    if not tag or len(tag) > LONGEST_TAG or not is_one_line(tag):
+        raise UsageError(f"A tag is 1 to {LONGEST_TAG} characters on one line, not {given!r}.")
+    return tag
+
+
+def tags_in(meta: dict[str, Any]) -> list[str]:
+    """Return the tags in a session's meta data; values that are no tags are left out."""
+    found = meta.get("tags")
+    return [tag for tag in found if isinstance(tag, str)] if isinstance(found, list) else []
+
+
+def edited_tags(
+    before: Sequence[str], added: Sequence[str], removed: Sequence[str], *, replace: bool = False
+) -> list[str]:
+    """Return tags after an edit, each once, in order; ``replace`` drops those not in ``added``.
+
+    Raises:
+        UsageError: a tag to remove is not there.
+    """
+    missing = sorted(set(removed) - set(before))
+    if missing:
+        raise UsageError(f"The session has no tag {missing[0]!r}. Nothing was changed.")
+    kept = [] if replace else before
+    return [tag for tag in dict.fromkeys([*kept, *added]) if tag not in removed]
+
+
+def point_in_time(older_than: Moment) -> datetime:
+    """Return the time before which a session is old.
+
+    Raises:
+        UsageError: it is no time, or an age that nothing has; a negative one would take everything.
+    """
+    if isinstance(older_than, datetime):
+        return older_than
+    try:
+        age = older_than if isinstance(older_than, timedelta) else timedelta(seconds=older_than)
+        moment = datetime.now(UTC) - age
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError(
+            f"{older_than!r} is neither a time nor an age (a timedelta, or seconds) within reach."
+        ) from None
+    if age < timedelta(0):
+        raise UsageError(f"{older_than!r} is no age: it is less than nothing.")
+    return moment

@@ -1,0 +1,471 @@
+"""The writing side of a session: bodies in, durable entries and a published state out.
+
+Order of truth, on every path: bytes on disk, then the fold in memory, then listeners. Nothing is
+folded before it is durable. The journal's ``writer`` makes it durable, and then calls back here;
+``listeners`` are told when that is done.
+
+Bodies are accepted by one thread at a time, in order, each once. They are checked and encoded
+before the mutex is taken. Under it: is the session open, was the same accepted before, is an
+introduction due? Then they are queued, and the thread that writes the queue numbers them. A thread
+that needs the session to stand still shuts the door for the others.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import DiskFull, HoldfastError, UsageError
+from holdfast.journal.ticket import Draft, Ticket
+from holdfast.journal.worker import BackgroundWorker
+from holdfast.journal.writer import GroupCommitter
+from holdfast.model.entry import Body, Entry, Header, Position
+from holdfast.model.message import Message
+from holdfast.store.read.branch import Branch
+from holdfast.store.read.fold import fold
+from holdfast.store.write import process_hooks
+from holdfast.store.write.blob_refs import Unwritten, put_back
+from holdfast.store.write.dedup import AppendIds
+from holdfast.store.write.encode import encode_all, encode_mark, seal_all
+from holdfast.store.write.listeners import Listeners
+from holdfast.store.write.preamble import Preamble
+from holdfast.store.write.streams import Streams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from holdfast.journal.damage import Damage
+    from holdfast.model.event import Event
+    from holdfast.model.state import State
+    from holdfast.store.backend import BlobSource, LiveText, Log, LogWriter
+    from holdfast.store.types import Span
+    from holdfast.store.write.encode import ImportedEntry
+
+_RETRY_SECONDS = 0.5
+_LONGEST_ID = 1000
+
+
+class Recorder:
+    """Accepts bodies from any thread, keeps their order, publishes what is durable.
+
+    ``damage`` belongs to a log that exists. One that does not is made, with ``first_meta``, when
+    the first entry comes.
+    """
+
+    def __init__(
+        self,
+        log_writer: LogWriter,
+        header: Header,
+        state: State,
+        *,
+        damage: Sequence[Damage] = (),
+        first_meta: Callable[[], dict[str, Any]] | None = None,
+    ) -> None:
+        self._whole = False  # until there is something to close
+        self.log_writer = log_writer
+        self._writer = GroupCommitter(log_writer, self)
+        self.mutex = self._writer.mutex
+        self.state = state
+        self.branch = Branch()
+        self.introduction = Preamble(self._writer, header, first_meta, state.gaps)
+        self._known = AppendIds(self._writer, log_writer)
+        self.listeners = Listeners(self.mutex)
+        self._finished: list[str] = []  # streams whose messages became durable
+        self.closed = False  # set under the mutex
+        self._door = threading.Lock()  # shut by a thread that wants the session to come to rest
+        self._inside: int | None = None  # that thread, once it has
+        self._forked = False
+        self.streams = Streams(self._open_live, self._finish_stream, self.settle)
+        self._whole = True
+        self._pump = BackgroundWorker(self._work)
+        self.streams.wake = self._wake
+        self.introduction.note(damage)
+        process_hooks.add(self)
+
+    # Reading what was written
+
+    @property
+    def unborn(self) -> bool:
+        """Whether nothing was accepted yet, so that there is nothing on disk."""
+        return not self._writer.exists and not self.introduction.given
+
+    def check_ours(self) -> None:
+        """Raise ``UsageError`` in a process that was forked from the one that opened it."""
+        if self._forked:
+            raise UsageError(
+                "This session was opened before a fork and belongs to the parent process: "
+                "open it anew in the child."
+            )
+
+    def _check_open(self) -> None:
+        """Raise ``UsageError`` once it is closed. The caller holds the mutex."""
+        if self.closed:
+            raise UsageError("This session is closed; open it again to append.")
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: never write, cut or close what the parent goes on using.
+
+        The locks may have been held by threads that are not in this process.
+        """
+        self._forked = self.closed = True
+        self._door = threading.Lock()
+        self._writer.renew_locks()
+        self.mutex = self.listeners.mutex = self._writer.mutex
+        self.streams.leave_to_parent()
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a log: not while nothing was ever appended, nor after close."""
+        return self._writer.exists
+
+    def journal(self) -> Log | None:
+        """Return a view of everything durable, ``None`` while there is nothing, and after close."""
+        with self.mutex:
+            return self.log_writer.log()
+
+    @contextmanager
+    def held_journal(self) -> Iterator[Log | None]:
+        """Give the same to somebody who reads it without the mutex."""
+        with self.mutex:
+            journal = self.journal()
+            if journal is not None:
+                self.log_writer.hold(journal)
+        try:
+            yield journal
+        finally:
+            if journal is not None:
+                with self.mutex:
+                    self.log_writer.let_go(journal)
+
+    def trouble(self) -> HoldfastError | None:
+        """Return what keeps entries from becoming durable right now, if anything does."""
+        return self._writer.trouble()
+
+    def pending_messages(self, blobs: BlobSource) -> list[Message]:
+        """Return messages that were accepted and are not durable yet, or never will be."""
+        with self.mutex:
+            tickets = self._writer.unpublished
+        payloads = [payload for ticket in tickets for payload in ticket.payloads]
+        unwritten = Unwritten(payloads, blobs)
+        return [
+            put_back(body, unwritten)
+            for ticket in tickets
+            for _, body, _ in ticket.drafts
+            if isinstance(body, Message)
+        ]
+
+    # Writing
+
+    def _accept(
+        self,
+        items: Sequence[Body],
+        id: str | None,
+        *,
+        resumable: bool = False,
+        finishes_stream: bool = False,
+    ) -> Ticket:
+        """Check, encode and queue bodies as one batch; whoever writes it numbers it."""
+        if self._forked:
+            self.check_ours()
+        if not items:
+            raise UsageError("There is nothing to append: the list is empty.")
+        if id is not None and not (isinstance(id, str) and 0 < len(id) <= _LONGEST_ID):
+            raise UsageError(f"An entry's id is a string of 1 to {_LONGEST_ID} characters.")
+        drafts, payloads = encode_all(items)
+        while True:
+            with self._writer.mutex:
+                if not self._door.locked() or self._inside == threading.get_ident():
+                    if self.closed:
+                        self._check_open()
+                    known = None
+                    if id is not None or self._known.refused:
+                        known = self._known.find(drafts, id, resumable=resumable)
+                    if known is not None:
+                        return known
+                    if not self.introduction.given or self.introduction.unnoted:
+                        self.introduction.enqueue()
+                    if id is not None:
+                        return self._known.enqueue(drafts, id, payloads)
+                    ticket = self._writer.enqueue(drafts, None, payloads)
+                    if finishes_stream:
+                        ticket.finishes_stream = True
+                    return ticket
+            with self._door:  # not with the mutex: whoever shut it needs that
+                pass
+
+    def append(self, items: Sequence[Body], id: str | None = None) -> Position:
+        """Append and return once durable.
+
+        After ``DiskFull`` the same call takes up the entries that wait instead of new ones.
+        """
+        ticket = self._accept(items, id, resumable=True)
+        try:
+            return self.settle(ticket)
+        except DiskFull:
+            with self.mutex:
+                self._known.refuse(ticket, id)
+            raise
+
+    def submit(self, items: Sequence[Body], id: str | None = None) -> Ticket:
+        """Append in the background."""
+        ticket = self._accept(items, id)
+        if not self._pump.awake:
+            self._wake()
+        return ticket
+
+    def adopt(
+        self, pasts: Sequence[ImportedEntry], record: Callable[[list[Span]], None]
+    ) -> Position:
+        """Append entries that were made elsewhere, as one batch; return once it is durable.
+
+        ``record`` is called before with the numbers they will have.
+        """
+        if not pasts:
+            raise UsageError("There is nothing to append: the list is empty.")
+        introduction = self.introduction
+        ticket: Ticket | None = None
+        while ticket is None:
+            with self.mutex:
+                self._check_open()
+                if not introduction.given or introduction.unnoted:
+                    introduction.enqueue()
+            with self.at_rest():
+                self._check_open()
+                if not introduction.unnoted:  # else damage was met while we came to rest
+                    first, last = self.next_seq, max(past.seq for past in pasts)
+                    record([(first, max(first, last))])
+                    ticket = self._enqueue_past(pasts)
+        return self.settle(ticket)
+
+    def _enqueue_past(self, pasts: Sequence[ImportedEntry]) -> Ticket:
+        """Seal and queue entries behind the last durable one; nothing else is queued now."""
+        cursor = self._writer.cursor
+        entries = seal_all(pasts, cursor.next_seq - 1, cursor.chain)
+        payloads = [payload for past in pasts for payload in past.payloads]
+        drafts = [past.draft for past in pasts]
+        ticket = self._writer.enqueue(drafts, None, payloads, entries)
+        self.branch.forget()  # what is adopted need not hang on the head
+        return ticket
+
+    def settle(self, ticket: Ticket) -> Position:
+        """Wait for a ticket and tell listeners."""
+        try:
+            self._writer.wait(ticket)
+            if ticket.error is not None:
+                return ticket.wait()
+            last = ticket.entries[-1]  # as ``Entry.position``, but every append comes this way
+            return Position(last.seq, last.offset, last.segment) if last.segment else last.position
+        except DiskFull:
+            self._wake()  # it goes on trying
+            raise
+        finally:
+            if self._finished:  # as in ``_deliver``, but every append comes this way: no call
+                self._let_streams_go()
+            if self.listeners.untold:
+                self.listeners.tell()
+
+    def flush(self) -> None:
+        """Return when everything accepted so far is durable."""
+        with self.at_rest():
+            pass
+
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """Hold the session still: all that was accepted is durable, others wait at the door.
+
+        Without a door a session that is busy would never come to rest.
+        """
+        with self._door:
+            while True:
+                self._writer.flush()  # without the mutex: those who are inside go on
+                with self._writer.mutex:
+                    if self._writer.idle:
+                        self._inside = threading.get_ident()
+                        try:
+                            yield
+                        finally:
+                            self._inside = None
+                        return
+
+    # Streams
+
+    def _finish_stream(self, items: Sequence[Body]) -> Ticket:
+        ticket = self._accept(items, None, finishes_stream=True)
+        self._wake()
+        return ticket
+
+    def _open_live(self) -> LiveText:
+        if not self._writer.exists:
+            with self.mutex:
+                self.introduction.enqueue()
+            self.flush()
+        if not self._writer.exists:  # the first append has failed for good: there is no session
+            trouble = self._writer.trouble()
+            assert trouble is not None
+            raise trouble
+        return self.log_writer.open_live()
+
+    def recover(self, messages: Sequence[Message]) -> None:
+        """Keep what a process that died had streamed, then empty the live file."""
+        if not self.log_writer.has_live_text():
+            return
+        self.streams.adopt({message.stream or "" for message in messages})
+        for message in messages:
+            self._finish_stream([message])
+        try:
+            with suppress(DiskFull):  # they stay queued; the live file still has them
+                self.flush()
+            self._writer.raise_unseen()
+        except HoldfastError:
+            self._let_go()
+            raise
+        self._let_streams_go()
+
+    def drop_finished_streams(self) -> None:
+        """Leave only text in the live file that is in no entry yet."""
+        self.flush()
+        self._let_streams_go()
+        if self.log_writer.has_live_file():
+            self.streams.drop_finished()
+
+    # What the writer calls
+
+    def mark_after(self, entries: list[Entry]) -> Draft | None:
+        """Return the mark that ends a round; none if the state is more than a line can hold."""
+        return encode_mark(fold(entries, self.state))
+
+    def publish(self, tickets: list[Ticket]) -> None:
+        """Make what is durable visible. Called under the mutex."""
+        seen = self.state.seq
+        entries: list[Entry] = []
+        finished: list[str] = []
+        for ticket in tickets:
+            entries += ticket.entries
+            if ticket.trailer:
+                entries += ticket.trailer
+            if ticket.finishes_stream:
+                message = ticket.entries[0].body  # others may go along with it
+                assert isinstance(message, Message)
+                finished.append(message.stream or "")
+        if entries[0].seq <= seen:  # an interrupt may have us called twice
+            entries = [entry for entry in entries if entry.seq > seen]
+        if entries:
+            if not self.branch.is_idle:
+                self.branch.extend(entries)
+            if self.listeners.callbacks:
+                self.listeners.untold.extend(entries)
+            self.state = fold(entries, self.state)
+        if finished:
+            self._finished += finished
+
+    # After durability
+
+    def listen_live(self, callback: Callable[[Event], None]) -> Callable[[], None]:
+        """Call ``callback`` for streamed text from now on; return a function that ends it."""
+        with self.streams.lock:
+            self.streams.listeners.append(callback)
+
+        def stop() -> None:
+            with self.streams.lock, suppress(ValueError):
+                self.streams.listeners.remove(callback)
+
+        return stop
+
+    def _let_streams_go(self) -> None:
+        """Let streams go whose messages became durable."""
+        with self.mutex:
+            names, self._finished = self._finished, []
+        self.streams.settled(names)
+
+    def _deliver(self) -> None:
+        """Let everybody know what became durable. The caller does not hold the mutex."""
+        if self._finished:
+            self._let_streams_go()
+        self.listeners.tell()
+
+    def _wake(self) -> None:
+        """Have the pump do what nobody waits for; where no thread can be had, do it here.
+
+        What was accepted is accepted: an error now would have the caller do it twice.
+        """
+        try:
+            self._pump.wake()
+        except (RuntimeError, MemoryError):
+            if self._inside != threading.get_ident():  # who holds the session still waits next
+                self._writer.drain()
+                self.streams.work()
+
+    def _work(self) -> float | None:
+        """What the pump does: write what nobody waits for, flush and sync streams, retry."""
+        idle = self._writer.drain()
+        self._deliver()
+        delay = self.streams.work()
+        if idle:
+            return delay
+        return _RETRY_SECONDS if delay is None else min(delay, _RETRY_SECONDS)
+
+    # Rewriting and closing
+
+    def rewritten(self, state: State) -> None:
+        """Go on in a rewritten log. The caller holds the mutex and nothing is queued."""
+        self.state = state
+        self.introduction.forget_damage()
+        self._known.forget_ids()
+        self.branch.forget()
+
+    @property
+    def next_seq(self) -> int:
+        """The number behind the last durable entry."""
+        return self._writer.cursor.next_seq
+
+    def close(self) -> None:
+        """Finish streams as interrupted, make everything durable, let go of the lock.
+
+        Listeners are told of everything first, and what they append is accepted; unless it is a
+        listener that closes: it cannot wait for itself.
+
+        Raises:
+            DiskFull: entries still wait for room; the session stays open.
+            WriteFailed: entries that nobody waited for were lost.
+        """
+        if self.closed:  # also in a forked child, where the mutex may be held by nobody
+            return
+        try:
+            while True:
+                self.listeners.wait_for_others()
+                self.streams.interrupt_all()
+                self.flush()
+                self._deliver()
+                with self.at_rest():
+                    if self.listeners.is_done():  # else one may be about to append
+                        self.closed = True
+                        break
+        except DiskFull:
+            raise
+        except HoldfastError:
+            self._let_go()
+            raise
+        self._let_go()
+        self._deliver()
+        self._writer.raise_unseen()
+
+    def __del__(self) -> None:
+        """Free the lock of a session that was dropped without being closed.
+
+        Nothing can be waiting then: whatever waits is referred to by the thread that writes it.
+        """
+        if self._whole and not self.closed:
+            self.closed = True
+            self._release()
+
+    def _let_go(self) -> None:
+        with self.mutex:
+            self.closed = True
+        self._pump.stop()
+        self._release()
+        process_hooks.discard(self)
+
+    def _release(self) -> None:
+        self.streams.close()
+        self._writer.close()

@@ -1,0 +1,1 @@
+"""The chat: input, transcript, status line, slash commands."""
