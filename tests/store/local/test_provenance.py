@@ -183,12 +183,12 @@ def test_another_user_has_another_key(store, ours, monkeypatch):
 def test_a_machine_may_have_no_id(monkeypatch, tmp_path):
     paths = (tmp_path / "missing", tmp_path / "empty")
     paths[1].write_text("\n")
-    monkeypatch.setattr(home, "_MACHINE_ID_PATHS", paths)
+    monkeypatch.setattr(home, "MACHINE_ID_PATHS", paths)
     assert home.machine_id(Files()) == b""
     paths[0].write_text("abc\n")
     assert home.machine_id(Files()) == b"abc"
     (tmp_path / "link").symlink_to(paths[0])
-    monkeypatch.setattr(home, "_MACHINE_ID_PATHS", (tmp_path / "link",))
+    monkeypatch.setattr(home, "MACHINE_ID_PATHS", (tmp_path / "link",))
     assert home.machine_id(Files()) == b"abc"
 
 

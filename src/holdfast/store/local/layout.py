@@ -64,7 +64,7 @@ KEY_NAME = "origin.key"
 NEW_PREFIX = ".new-"
 """How the names of folders begin in which sessions are being made."""
 
-_MACHINE_ID_PATHS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
+MACHINE_ID_PATHS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 _LARGEST_ID_BYTES = 4096
 _MOST_SHOWN_CHARACTERS = 200
 _NOT_THERE = frozenset({ENOENT, ENOTDIR, ENAMETOOLONG})  # nothing can have a name too long
@@ -374,7 +374,7 @@ def is_real_folder(files: Files, folder: Path) -> bool:
 
 def machine_id(files: Files) -> bytes:
     """Return the system's id of this machine, empty where it has none."""
-    for path in _MACHINE_ID_PATHS:
+    for path in MACHINE_ID_PATHS:
         with suppress(OSError):
             real = Path(os.path.realpath(path))  # some systems have a link there
             found = read_small(files, real, _LARGEST_ID_BYTES)
