@@ -464,3 +464,37 @@ def test_where_the_system_does_not_tell_it_is_taken_for_local(tmp_path, mounts, 
 
 def test_the_real_table_of_mounts_can_be_read():
     assert REAL.network_file_system(Path("/proc")) is None
+
+
+def test_only_regular_files_are_opened(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "folder"):
+        with pytest.raises(OSError, match="not a regular file") as caught:
+            Files().open_regular(tmp_path / name)
+        assert caught.value.errno == errno.EINVAL
+
+
+def test_a_descriptor_is_closed_if_it_cannot_be_looked_at(tmp_path: Path):
+    class FakeBlindFiles(Files):
+        closed = 0
+
+        def status(self, descriptor):
+            raise OSError(errno.EIO, "no")
+
+        def close(self, descriptor):
+            self.closed += 1
+            super().close(descriptor)
+
+    (tmp_path / "file").write_bytes(b"x")
+    files = FakeBlindFiles()
+    with pytest.raises(OSError, match="no"):
+        files.open_regular(tmp_path / "file")
+    assert files.closed == 1
+
+
+def test_a_small_file_is_read_whole_or_not_at_all(tmp_path: Path):
+    path = tmp_path / "file"
+    path.write_bytes(b"12345")
+    assert Files().read_small(path, 5) == b"12345"
+    assert Files().read_small(path, 4) is None

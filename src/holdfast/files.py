@@ -65,6 +65,22 @@ class Files:
         """Open for reading. Does not wait, should somebody have put a pipe there."""
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
 
+    def open_regular(self, path: Path | str) -> int:
+        """Open a regular file for reading. Does not wait, and follows no link.
+
+        Raises:
+            OSError: it is not there, or is a link, a pipe, a folder or a device.
+        """
+        descriptor = self.open_read(path)
+        try:
+            if stat.S_ISREG(self.status(descriptor).st_mode):
+                return descriptor
+        except BaseException:
+            self.close(descriptor)
+            raise
+        self.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+
     def duplicate(self, descriptor: int) -> int:
         """Open what is open already a second time."""
         return os.dup(descriptor)
@@ -280,6 +296,19 @@ class Files:
             return self.read_at(descriptor, self.status(descriptor).st_size, 0)
         finally:
             self.close(descriptor)
+
+    def read_small(self, path: Path | str, most_bytes: int) -> bytes | None:
+        """Return the content of a regular file, ``None`` if it has more bytes than that.
+
+        Raises:
+            OSError: as ``open_regular``.
+        """
+        descriptor = self.open_regular(path)
+        try:
+            data = self.read_at(descriptor, most_bytes + 1, 0)
+        finally:
+            self.close(descriptor)
+        return data if len(data) <= most_bytes else None
 
     def network_file_system(self, path: Path) -> str | None:
         """Return the type of the file system if it is a network or FUSE one, else ``None``.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 import os
 from contextlib import suppress
@@ -22,8 +21,6 @@ from holdfast.journal.bounded import (
     frame,
     frame_sizes,
     lines,
-    open_regular,
-    read_small,
     unpacked,
     zstd,
 )
@@ -105,40 +102,6 @@ def test_a_file_is_read_up_to_the_size_it_had(tmp_path: Path, monkeypatch):
         assert list(reader.chunks(3, 6)) == [b"345"]
         path.write_bytes(b"012345")
         assert list(reader.chunks()) == [b"0123", b"45"]  # it was cut
-
-
-def test_only_regular_files_are_opened(tmp_path: Path):
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "folder").mkdir()
-    for name in ("pipe", "folder"):
-        with pytest.raises(OSError, match="not a regular file") as caught:
-            open_regular(Files(), tmp_path / name)
-        assert caught.value.errno == errno.EINVAL
-
-
-def test_a_descriptor_is_closed_if_it_cannot_be_looked_at(tmp_path: Path):
-    class FakeBlindFiles(Files):
-        closed = 0
-
-        def status(self, descriptor):
-            raise OSError(errno.EIO, "no")
-
-        def close(self, descriptor):
-            self.closed += 1
-            super().close(descriptor)
-
-    (tmp_path / "file").write_bytes(b"x")
-    files = FakeBlindFiles()
-    with pytest.raises(OSError, match="no"):
-        open_regular(files, tmp_path / "file")
-    assert files.closed == 1
-
-
-def test_a_small_file_is_read_whole_or_not_at_all(tmp_path: Path):
-    path = tmp_path / "file"
-    path.write_bytes(b"12345")
-    assert read_small(Files(), path, 5) == b"12345"
-    assert read_small(Files(), path, 4) is None
 
 
 def test_a_frame_has_the_size_that_it_claims():

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import errno
 import importlib
-import stat
 import zlib
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -67,37 +66,6 @@ class BrokenPacking(ValueError):
     """Packed content that cannot be unpacked from some place on; the text says why."""
 
 
-def open_regular(files: Files, path: Path | str) -> int:
-    """Open a regular file for reading. Never waits, and follows no link.
-
-    Raises:
-        OSError: it is not there, or is a link, a pipe, a folder or a device.
-    """
-    descriptor = files.open_read(path)
-    try:
-        if stat.S_ISREG(files.status(descriptor).st_mode):
-            return descriptor
-    except BaseException:
-        files.close(descriptor)
-        raise
-    files.close(descriptor)
-    raise OSError(errno.EINVAL, "not a regular file", str(path))
-
-
-def read_small(files: Files, path: Path | str, most_bytes: int) -> bytes | None:
-    """Return the content of a regular file, ``None`` if it has more bytes than that.
-
-    Raises:
-        OSError: as ``open_regular``.
-    """
-    descriptor = open_regular(files, path)
-    try:
-        data = files.read_at(descriptor, most_bytes + 1, 0)
-    finally:
-        files.close(descriptor)
-    return data if len(data) <= most_bytes else None
-
-
 class BoundedReader:
     """One open file that may come from anybody: its bytes, its content, its lines.
 
@@ -105,10 +73,10 @@ class BoundedReader:
     """
 
     def __init__(self, files: Files, path: Path | str, limits: ReadLimits = LIMITS) -> None:
-        """Open the file; raises as ``open_regular``."""
+        """Open the file; raises as ``Files.open_regular``."""
         self._files = files
         self._limits = limits
-        self.descriptor = open_regular(files, path)
+        self.descriptor = files.open_regular(path)
         self.size_bytes = files.status(self.descriptor).st_size
 
     def __enter__(self) -> Self:

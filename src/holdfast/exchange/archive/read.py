@@ -36,7 +36,7 @@ from holdfast.exchange.importing.items import Source
 from holdfast.exchange.importing.sequence import ItemCounts
 from holdfast.exchange.importing.source_files import Progress
 from holdfast.files import Files
-from holdfast.journal.bounded import LIMITS, open_regular
+from holdfast.journal.bounded import LIMITS
 from holdfast.model.ids import SESSION_ID
 from holdfast.store.local.staging import FileStaging, is_session_file
 from holdfast.store.store import Store
@@ -74,7 +74,7 @@ def is_archive(path: Path) -> bool:
 def _begins_like_one(path: Path) -> bool:
     files = Files()
     try:
-        descriptor = open_regular(files, path)
+        descriptor = files.open_regular(path)
     except (OSError, ValueError):
         return False
     try:
@@ -173,7 +173,7 @@ class _Stretch(RawIOBase):
 def _opened(path: Path) -> Iterator[tuple[ZipFile, int]]:
     files = Files()
     try:
-        descriptor = open_regular(files, path)
+        descriptor = files.open_regular(path)
     except (OSError, ValueError) as error:
         if getattr(error, "errno", None) == errno.EINVAL:
             raise ImportRejected(path, None, "it is not a regular file") from error

@@ -30,7 +30,6 @@ from holdfast.exchange.archive.sanitized_copy import SanitizedCopy
 from holdfast.exchange.exporting.depth import EVERYTHING
 from holdfast.exchange.exporting.transcript import Transcript
 from holdfast.files import Files
-from holdfast.journal.bounded import open_regular
 from holdfast.journal.format import timestamp
 from holdfast.model.sanitize import for_terminal
 from holdfast.store.local.blobs import Blobs
@@ -129,7 +128,7 @@ class _Writer:
         """Return the content of a file; ``None`` if it cannot be read or is not what it should."""
         path = self._folder / name
         try:
-            descriptor = open_regular(self._files, path)
+            descriptor = self._files.open_regular(path)
         except OSError as error:
             self._left_out.append(f"{name}: {error.strerror}")
             return None

@@ -31,7 +31,6 @@ from holdfast.errors import (
     WriteFailed,
 )
 from holdfast.files import NO_ROOM, PASSING
-from holdfast.journal.bounded import read_small
 from holdfast.model.ids import SESSION_ID, check_part, folder_of, new_uid, only_match
 from holdfast.version import __version__
 
@@ -377,7 +376,7 @@ def machine_id(files: Files) -> bytes:
     for path in MACHINE_ID_PATHS:
         with suppress(OSError):
             real = Path(os.path.realpath(path))  # some systems have a link there
-            found = read_small(files, real, _LARGEST_ID_BYTES)
+            found = files.read_small(real, _LARGEST_ID_BYTES)
             if found and found.strip():
                 return found.strip()
     return b""

@@ -16,7 +16,7 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
-from holdfast.journal.bounded import BoundedReader, ReadLimits, lines, open_regular
+from holdfast.journal.bounded import BoundedReader, ReadLimits, lines
 from holdfast.journal.format import stored_sum
 from holdfast.model.codec import convert, dumps, loads
 from holdfast.model.event import Event
@@ -205,7 +205,7 @@ def read_live(files: Files, folder: Path, since: LiveView = NOTHING_LIVE) -> Liv
     Lines that are not whole are passed over: the last one may be on its way.
     """
     try:
-        descriptor = open_regular(files, folder / LIVE_NAME)
+        descriptor = files.open_regular(folder / LIVE_NAME)
     except OSError:  # not there, or a link, which is not followed, or no file
         return NOTHING_LIVE
     try:

@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct, field
 
-from holdfast.journal.bounded import read_small
 from holdfast.journal.damage import OUT_OF_ORDER
 from holdfast.journal.format import parse
 from holdfast.model.entry import Entry
@@ -81,7 +80,7 @@ class OriginKey:
         """Return the key, ``None`` if there is none that can be used."""
         if self._key is None:
             with suppress(OSError):
-                secret = read_small(self._files, self._path, _KEY_BYTES)
+                secret = self._files.read_small(self._path, _KEY_BYTES)
                 if secret is not None and len(secret) == _KEY_BYTES:
                     self._key = _bound_to_this_machine(self._files, secret)
         return self._key
@@ -150,7 +149,7 @@ def write_new(files: Files, folder: Path, key: OriginKey, origin: Origin) -> Non
 def read_origin(files: Files, folder: Path, key: OriginKey) -> Origin | None:
     """Return the record of a session, ``None`` if there is none that this home signed."""
     try:
-        data = read_small(files, folder / ORIGIN_NAME, _LARGEST_BYTES)
+        data = files.read_small(folder / ORIGIN_NAME, _LARGEST_BYTES)
         signed = msgspec.json.decode(data or b"", type=_Signed)
         wanted = key.sign(bytes(signed.origin))
         if wanted is None or not hmac.compare_digest(wanted.encode(), signed.mac.encode()):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from holdfast.journal.bounded import LONGEST_LINE_BYTES, open_regular
+from holdfast.journal.bounded import LONGEST_LINE_BYTES
 from holdfast.journal.damage import Damage, Record, in_order, misnumbered, with_neighbours
 from holdfast.journal.format import (
     CHAIN_SETTERS,
@@ -64,7 +64,7 @@ class Segment:
         self.number = number
         self.descriptor = -1
         if descriptor is None:
-            self.descriptor = open_regular(files, f"{folder}/{self.name}")  # text: listed often
+            self.descriptor = files.open_regular(f"{folder}/{self.name}")  # text: listed often
         else:
             self.descriptor = files.duplicate(descriptor)
         status = files.status(self.descriptor)
