@@ -16,9 +16,7 @@ import pytest
 import holdfast
 from holdfast.files import Files
 from holdfast.store.search import index as textindex
-from holdfast.store.search import indexer
-from holdfast.store.search.index import TextIndex
-from holdfast.store.search.schema import VERSION
+from holdfast.store.search.index import VERSION, TextIndex
 from tests.processes import running
 
 
@@ -362,7 +360,7 @@ def test_a_session_in_several_files(fragile, files, home):
             os.utime(path, (1, 1))
         assert len(snippets(fragile)) == 2
         before = asked(home, "SELECT number, length(fingerprint) FROM sessions")
-        assert before[0][1] == 2 * indexer.ONE_FILE_BYTES
+        assert before[0][1] == 2 * textindex.ONE_FILE_BYTES
         assert len(snippets(fragile)) == 2
         assert asked(home, "SELECT number, length(fingerprint) FROM sessions") == before
         session.append(holdfast.user("needle three"))  # only the second file changes

@@ -428,12 +428,6 @@ def _summary(session_id: str, state: State, journal: Journal) -> Summary:
     return Summary.of(session_id, state, key, journal.size_bytes)
 
 
-if TYPE_CHECKING:
-    import os
-
-    from holdfast.store.local.layout import Home
-
-
 def page_of(
     home: Home,
     *,
@@ -445,8 +439,6 @@ def page_of(
 ) -> Page:
     """Return the newest sessions that fit, and how many there are beside."""
     with os_errors(f"{home.root} cannot be listed", home.root):
-        from holdfast.store.catalog.index import Index  # noqa: PLC0415  sqlite3 costs 5 ms
-
         query = list_query(workspace, project, limit, since, until)
         return Index(home).page(**asdict(query))
 

@@ -13,8 +13,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-from holdfast.store.search.index import NAME
-from holdfast.store.search.schema import DOCUMENT_BITS, VERSION
+from holdfast.store.search.index import DOCUMENT_BITS, NAME, VERSION
 
 if TYPE_CHECKING:
     from pathlib import Path

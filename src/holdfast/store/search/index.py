@@ -7,6 +7,12 @@ does; what has changed is read again, and of a journal that only grew, only what
 The texts themselves are not kept here, so that the index is a third of their size. SQLite cannot
 take out of such an index what it is not told again: documents that are gone are left out, and once
 they are more than half of it the index is made anew.
+
+Another version of the tables means another index. A document's id is made of its session's number
+and its place in that session, so the documents of a session are one range. ``texts`` holds no
+texts, only where their words are; ``facets`` are the numbers of names, written ``n1``. ``upto``,
+``crc`` and ``tail`` say how much of a journal was read, and whether that part is unchanged;
+``memory`` is the reader's. ``waste`` counts documents that are gone.
 """
 
 from __future__ import annotations
@@ -15,30 +21,29 @@ import sqlite3
 import stat
 from contextlib import closing, suppress
 from pathlib import Path
+from struct import Struct as Packing
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.store.local.layout import JOURNAL_NAME
-from holdfast.store.search.indexer import (
-    NEVER,
-    ONE_FILE_BYTES,
-    IndexChanged,
-    Indexer,
-    Stale,
-    data_version,
-    fingerprint,
-    printed,
-)
-from holdfast.store.search.schema import SCHEMA, TABLES, VERSION
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
+    from holdfast.files import Files
     from holdfast.store.local.layout import Home
 
 NAME = "search.db"
+VERSION = 2
+DOCUMENT_BITS = 32
+_TABLES = ("sessions", "documents", "names", "activity", "waste", "texts")
+NEVER = b""  # a fingerprint that no file has
+_PRINT = Packing("4q")
+_pack = _PRINT.pack
+ONE_FILE_BYTES = _PRINT.size
 _BUSY_SECONDS = 2.0
 _CACHE_KIB = 16 * 1024
 _MOST_WASTE = 10_000
@@ -54,7 +59,75 @@ NOT_NOW = frozenset(
         sqlite3.SQLITE_PERM,
     }
 )
+_SCHEMA = """
+    CREATE TABLE sessions (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        fingerprint BLOB NOT NULL DEFAULT x'',
+        files TEXT NOT NULL,
+        inode INTEGER NOT NULL DEFAULT 0,
+        upto INTEGER NOT NULL DEFAULT 0,
+        crc INTEGER NOT NULL DEFAULT 0,
+        tail BLOB NOT NULL DEFAULT x'',
+        documents INTEGER NOT NULL DEFAULT 0,
+        updated TEXT NOT NULL DEFAULT '',
+        memory BLOB NOT NULL,
+        facts BLOB
+    );
+    CREATE INDEX fingerprints ON sessions (id, fingerprint);
+    CREATE INDEX newest ON sessions (updated, id);
+    CREATE TABLE documents (
+        id INTEGER PRIMARY KEY,
+        seq INTEGER NOT NULL,
+        file INTEGER NOT NULL,
+        offset INTEGER NOT NULL,
+        length INTEGER NOT NULL,
+        at TEXT NOT NULL,
+        tool INTEGER,
+        model INTEGER
+    );
+    CREATE TABLE names (
+        number INTEGER PRIMARY KEY,
+        kind TEXT NOT NULL,
+        name BLOB NOT NULL,
+        UNIQUE (kind, name)
+    );
+    CREATE TABLE activity (
+        session INTEGER NOT NULL,
+        at TEXT NOT NULL,
+        model INTEGER NOT NULL,
+        requests NOT NULL,
+        input NOT NULL,
+        output NOT NULL,
+        cache_read NOT NULL,
+        cache_write NOT NULL,
+        cost_usd NOT NULL,
+        unpriced NOT NULL,
+        messages NOT NULL,
+        prompts NOT NULL,
+        turns NOT NULL,
+        PRIMARY KEY (session, at, model)
+    ) WITHOUT ROWID;
+    CREATE TABLE waste (documents INTEGER NOT NULL);
+    INSERT INTO waste VALUES (0);
+    CREATE VIRTUAL TABLE texts USING fts5 (
+        text, facets, content = '', tokenize = 'unicode61 remove_diacritics 0'
+    );
+"""
 _Answer = TypeVar("_Answer")
+
+
+class Stale(Struct):
+    """A session of which the index does not have everything."""
+
+    id: str
+    folder: Path
+    size_bytes: int = 0
+    number: int | None = None
+
+
+class IndexChanged(Exception):
+    """Another process has written to the index: what is left to do has to be looked up again."""
 
 
 class TextIndex:
@@ -122,6 +195,8 @@ class TextIndex:
             stale, gone = self._changed(connection)
             if not stale and not gone:
                 return []
+            from holdfast.store.search.indexer import Indexer  # noqa: PLC0415  rarely needed
+
             try:
                 Indexer(self._home.files, connection, seen, progress).run(stale, gone)
             except IndexChanged:
@@ -181,6 +256,22 @@ class TextIndex:
         ]
 
 
+def fingerprint(files: Files, folder: str | Path, names: str) -> bytes:
+    """Return what tells one state of a session's files from another."""
+    return b"".join(printed(files.status_of(f"{folder}/{name}")) for name in names.split("/"))
+
+
+def printed(status: os.stat_result) -> bytes:
+    """Return what tells one state of a file from another."""
+    return _pack(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def data_version(connection: sqlite3.Connection) -> int:
+    """Return a number that changes when somebody else writes."""
+    (version,) = connection.execute("PRAGMA data_version").fetchone()
+    return int(version)
+
+
 def _number(connection: sqlite3.Connection, session_id: str) -> int:
     (number,) = connection.execute(
         "SELECT number FROM sessions WHERE id = ?", (session_id,)
@@ -217,9 +308,9 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _make_anew(connection: sqlite3.Connection) -> None:
-    for name in TABLES:
+    for name in _TABLES:
         connection.execute(f"DROP TABLE IF EXISTS {name}")
-    for statement in SCHEMA.split(";"):
+    for statement in _SCHEMA.split(";"):
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {VERSION}")
 

@@ -8,8 +8,6 @@ once; who finds that another has written meanwhile looks again at what is left t
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from struct import Struct as Packing
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -34,18 +32,22 @@ from holdfast.store.search.documents import (
     fold_case,
     split_cjk,
 )
+from holdfast.store.search.index import (
+    DOCUMENT_BITS,
+    NEVER,
+    IndexChanged,
+    Stale,
+    data_version,
+    printed,
+)
 from holdfast.store.search.query import SessionFacts, facts_of
-from holdfast.store.search.schema import DOCUMENT_BITS
 
 if TYPE_CHECKING:
-    import os
     import sqlite3
     from collections.abc import Callable, Iterator
 
     from holdfast.files import Files
     from holdfast.store.local.segment import Segment
-
-NEVER = b""  # a fingerprint that no file has
 
 _SETTLED_AFTER_NS = 2_000_000_000
 _STEP_CHARACTERS = 8 * 1024 * 1024
@@ -62,22 +64,6 @@ _SUMS = (
     f"SELECT {', '.join(f'total({name})' for name in COUNTS)} FROM activity "  # noqa: S608  only our own words
     "WHERE session = ? AND model = ?"
 )
-_PRINT = Packing("4q")
-_pack = _PRINT.pack
-ONE_FILE_BYTES = _PRINT.size
-
-
-class Stale(Struct):
-    """A session of which the index does not have everything."""
-
-    id: str
-    folder: Path
-    size_bytes: int = 0
-    number: int | None = None
-
-
-class IndexChanged(Exception):
-    """Another process has written to the index: what is left to do has to be looked up again."""
 
 
 class _Row(Struct, array_like=True):
@@ -94,16 +80,6 @@ class _Row(Struct, array_like=True):
 
 
 msgspec.json.Decoder(_Row)  # looked up now, as in conditions
-
-
-def fingerprint(files: Files, folder: str | Path, names: str) -> bytes:
-    """Return what tells one state of a session's files from another."""
-    return b"".join(printed(files.status_of(f"{folder}/{name}")) for name in names.split("/"))
-
-
-def printed(status: os.stat_result) -> bytes:
-    """Return what tells one state of a file from another."""
-    return _pack(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def column(text: str) -> bytes:
@@ -134,7 +110,7 @@ class Indexer:
         """Read what is new, and forget what is gone.
 
         Raises:
-            Overtaken: somebody else has done part of it.
+            IndexChanged: another process has done part of it.
         """
         self._total_bytes = sum(each.size_bytes for each in stale)
         self._begin()
@@ -326,12 +302,6 @@ class Indexer:
         self._done_bytes = min(self._done_bytes + size_bytes, self._total_bytes)
         if self._progress is not None:
             self._progress(self._done_bytes, self._total_bytes)
-
-
-def data_version(connection: sqlite3.Connection) -> int:
-    """Return a number that changes when somebody else writes."""
-    (version,) = connection.execute("PRAGMA data_version").fetchone()
-    return int(version)
 
 
 def _blocks(segment: Segment, start: int) -> Iterator[tuple[list[Entry], int, int]]:
