@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli.ui.times import SINCE, UNTIL
+from holdfast.cli.ui.filter_options import SINCE, UNTIL
 from holdfast.errors import UsageError
 from holdfast.keeper.times import parse_time
 

@@ -8,14 +8,13 @@ import click
 import msgspec
 
 import holdfast
-from holdfast.cli.ui.colours import Colours
-from holdfast.cli.ui.progress import Bar
 from holdfast.keeper.doctor import check_sockets
 from holdfast.keeper.text import counted
 from holdfast.model.codec import dumps
 from holdfast.model.sanitize import for_terminal
 from holdfast.store.doctor.checkup import Checkup
 from holdfast.store.doctor.findings import Finding
+from holdfast.tui.tty import Bar, Colours
 
 _DAMAGED = 65
 

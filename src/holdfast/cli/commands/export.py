@@ -10,8 +10,6 @@ import click
 
 import holdfast
 from holdfast.cli.run.output import put
-from holdfast.cli.ui.colours import on_a_terminal
-from holdfast.cli.ui.columns import size
 from holdfast.cli.ui.complete import complete_session
 from holdfast.errors import UsageError
 from holdfast.exchange.exporters import name_for, names
@@ -20,10 +18,11 @@ from holdfast.exchange.exporting.export import export, export_to
 from holdfast.exchange.exporting.transcript import ExportOptions
 from holdfast.exchange.redaction.redactor import Redactor, SecretFinding
 from holdfast.keeper.lookup import resolve_session
-from holdfast.keeper.text import counted, printable
+from holdfast.keeper.text import counted, printable, size
 from holdfast.model.codec import dumps
 from holdfast.model.sanitize import for_terminal
 from holdfast.store.session import Session
+from holdfast.tui.tty import on_a_terminal
 
 _NOT_TEXT = "archive"
 _MOST_SHOWN = 50

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import holdfast
-from holdfast.cli.ui.colours import Colours
-from holdfast.cli.ui.columns import size
 from holdfast.cli.ui.confirm import check_agreed
-from holdfast.cli.ui.pager import page
-from holdfast.cli.ui.times import SINCE, local_time
+from holdfast.cli.ui.filter_options import SINCE
 from holdfast.errors import UsageError
 from holdfast.keeper.gc import GcPlan, GcRules, carry_out, plan_blobs, plan_sessions, plan_trash
-from holdfast.keeper.text import counted, cut, printable
+from holdfast.keeper.text import counted, cut, local_time, printable, size
 from holdfast.model.codec import dumps
+from holdfast.tui.tty import Colours, page
 
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([kmgt]?)(i?)b?", re.ASCII | re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}

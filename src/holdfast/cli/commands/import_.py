@@ -11,7 +11,6 @@ import click
 import msgspec
 
 import holdfast
-from holdfast.cli.ui.columns import size
 from holdfast.cli.ui.confirm import check_agreed
 from holdfast.errors import DiskFull, HoldfastError, ImportRejected, SessionLocked
 from holdfast.exchange.archive.read import AGENT, take_archive
@@ -28,7 +27,7 @@ from holdfast.exchange.importing.importer import (
 )
 from holdfast.exchange.importing.source_files import ImportProblem
 from holdfast.keeper.import_plan import ImportPlan, ImportRow, plan_import, plan_rows
-from holdfast.keeper.text import counted, padded, printable
+from holdfast.keeper.text import counted, padded, printable, size
 from holdfast.model.codec import dumps
 from holdfast.store.store import Store
 from holdfast.tui.tty import is_terminal

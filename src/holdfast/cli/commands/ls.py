@@ -8,14 +8,11 @@ from typing import Any
 import click
 import msgspec
 
-from holdfast.cli.ui.colours import Colours, on_a_terminal
-from holdfast.cli.ui.columns import screen
 from holdfast.cli.ui.filter_options import HomePages, filter_from, filter_options
-from holdfast.cli.ui.pager import page
-from holdfast.cli.ui.times import age
 from holdfast.keeper.filters import Selection, SessionFilter, select_sessions
-from holdfast.keeper.text import cut, padded, printable, width_of
+from holdfast.keeper.text import age, cut, padded, printable, width_of
 from holdfast.store.types import CLEAN, DAMAGED, INTERRUPTED, RUNNING, Summary
+from holdfast.tui.tty import Colours, on_a_terminal, page, screen
 
 _TITLE_WIDTH = 50
 _LEAST_TITLE_WIDTH = 20

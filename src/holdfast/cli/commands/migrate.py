@@ -9,10 +9,10 @@ import msgspec
 
 import holdfast
 from holdfast.cli.ui.confirm import check_agreed
-from holdfast.cli.ui.progress import Bar
 from holdfast.model.codec import dumps
 from holdfast.model.sanitize import for_terminal
 from holdfast.store.types import Migrated, Migration
+from holdfast.tui.tty import Bar
 
 _DAMAGED = 65
 _MOST_PROBLEMS = 5

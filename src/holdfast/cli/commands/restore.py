@@ -8,9 +8,8 @@ import click
 from msgspec import structs
 
 import holdfast
-from holdfast.cli.ui.times import local_time
 from holdfast.errors import HoldfastError
-from holdfast.keeper.text import cut, printable
+from holdfast.keeper.text import cut, local_time, printable
 from holdfast.keeper.trash import read_deleted, restore_sessions
 from holdfast.model.codec import dumps
 from holdfast.store.store import Store

@@ -11,14 +11,12 @@ import click
 import msgspec
 
 import holdfast
-from holdfast.cli.ui.colours import Colours
-from holdfast.cli.ui.pager import page
-from holdfast.cli.ui.progress import Bar
-from holdfast.cli.ui.times import SINCE, UNTIL, local_time
+from holdfast.cli.ui.filter_options import SINCE, UNTIL
 from holdfast.errors import UsageError
-from holdfast.keeper.text import counted, cut, printable
+from holdfast.keeper.text import counted, cut, local_time, printable
 from holdfast.model.codec import dumps
 from holdfast.store.search.query import INSIDE
+from holdfast.tui.tty import Bar, Colours, page
 
 _ROLES = ("user", "assistant", "tool", "system", "title")
 _TITLE_WIDTH = 50

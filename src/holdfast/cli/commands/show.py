@@ -11,10 +11,8 @@ import click
 
 import holdfast
 from holdfast.cli.run.output import note
-from holdfast.cli.ui.colours import Colours
 from holdfast.cli.ui.complete import complete_session
 from holdfast.cli.ui.conversation_text import block, heading
-from holdfast.cli.ui.pager import page
 from holdfast.errors import UsageError
 from holdfast.exchange.exporting.depth import DEPTHS, EVERYTHING, TOOLS
 from holdfast.keeper.conversation import ConversationEntry, entries_to_show, entry_to_json
@@ -26,6 +24,7 @@ from holdfast.model.message import Message, Text
 from holdfast.store.search.documents import TITLE
 from holdfast.store.session import Session
 from holdfast.store.types import Provenance
+from holdfast.tui.tty import Colours, page
 
 _SPAN = re.compile(r"(\d{1,15})(?:(-|\.\.)(\d{1,15})?)?", re.ASCII)
 _NO_END = 10**15

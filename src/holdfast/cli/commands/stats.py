@@ -8,14 +8,11 @@ from datetime import datetime
 import click
 
 import holdfast
-from holdfast.cli.ui.colours import Colours, on_a_terminal
-from holdfast.cli.ui.columns import screen
-from holdfast.cli.ui.pager import page
-from holdfast.cli.ui.progress import Bar
-from holdfast.cli.ui.times import SINCE, UNTIL
+from holdfast.cli.ui.filter_options import SINCE, UNTIL
 from holdfast.keeper.stats import DIMENSIONS, read_statistics
 from holdfast.keeper.stats_chart import chart_lines
 from holdfast.model.codec import dumps
+from holdfast.tui.tty import Bar, Colours, on_a_terminal, page, screen
 
 
 @click.command(

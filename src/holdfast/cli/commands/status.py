@@ -9,9 +9,8 @@ import click
 
 from holdfast import open_store
 from holdfast.cli.run.output import note
-from holdfast.cli.ui.times import age
 from holdfast.keeper.runners import runner_statuses
-from holdfast.keeper.text import printable
+from holdfast.keeper.text import age, printable
 from holdfast.model.codec import dumps
 
 _TITLE_WIDTH = 40

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.cli.ui.colours import Colours
-from holdfast.cli.ui.times import local_time
 from holdfast.keeper.conversation import ConversationEntry
-from holdfast.keeper.text import counted, printable
+from holdfast.keeper.text import counted, local_time, printable
 from holdfast.model.codec import dumps, plain
 from holdfast.model.message import (
     AnyPart,
@@ -25,6 +23,7 @@ from holdfast.model.message import (
 from holdfast.model.sanitize import for_terminal
 from holdfast.runtime.agent.origin import source_of
 from holdfast.store.session import Session
+from holdfast.tui.tty import Colours
 
 _WHO = {"user": ("you", "green"), "assistant": ("assistant", "blue"), "tool": ("tool", "magenta")}
 _INDENT = "    "

@@ -1,21 +1,51 @@
-"""The options that select sessions; the same for every command that takes many."""
+"""The options that select sessions by time, folder, project, tag and state, the same everywhere."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from holdfast.cli.ui.complete import complete_tag
-from holdfast.cli.ui.times import SINCE, UNTIL
 from holdfast.errors import UsageError
 from holdfast.files import Files
 from holdfast.keeper.filters import SessionFilter
+from holdfast.keeper.times import parse_time
 from holdfast.store.catalog.index import page_of
 from holdfast.store.local.layout import Home, default_home
 from holdfast.store.types import CLEAN, DAMAGED, INTERRUPTED, RUNNING, Page
+
+if TYPE_CHECKING:
+    _Type = click.ParamType[datetime]
+else:
+    _Type = click.ParamType  # older versions cannot be subscripted
+
+
+class Moment(_Type):
+    """An option whose value is a time; its help says ``TIME``."""
+
+    name = "time"
+
+    def __init__(self, *, end: bool = False) -> None:
+        self._end = end
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        """Return the time that was typed."""
+        if isinstance(value, datetime):
+            return value
+        try:
+            return parse_time(str(value), end=self._end)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+
+
+SINCE, UNTIL = Moment(), Moment(end=True)
+"""Types for ``--since`` and ``--until``."""
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _OPTIONS = (
