@@ -100,3 +100,75 @@ def test_sessions_of_a_time(store, clock):
     # A year of fewer than four digits is long ago, not after 2026.
     assert listed(since=datetime(300, 1, 1, tzinfo=UTC)) == sorted(ids)
     assert listed(until=datetime(300, 1, 1, tzinfo=UTC)) == []
+
+
+def keyed(store: holdfast.Store, key: str, **meta: Any) -> str:
+    with store.session(key, **meta) as session:
+        session.append(holdfast.user("hello"))
+    return session.id
+
+
+def test_a_key_is_in_the_store_once_something_was_appended(store):
+    assert "telegram:42" not in store
+    with store.session("telegram:42") as session:
+        assert "telegram:42" not in store
+        session.append(holdfast.user("hello"))
+        assert "telegram:42" in store
+    assert "telegram:4" not in store
+    assert session.id not in store  # an id is not a key
+    with pytest.raises(holdfast.UsageError):
+        assert 42 in store
+    store.delete(session.id)
+    assert "telegram:42" not in store
+
+
+def test_sessions_are_listed_by_the_start_of_their_keys(store):
+    put(store, "without a key")
+    for key in ("telegram:1", "telegram:2", "telegram", "slack:1", "ü:1", "\ud800:1", "\U0010ffff"):
+        keyed(store, key)
+
+    def keys(prefix: str, **where: Any) -> set[str | None]:
+        return {each.key for each in store.list(key_prefix=prefix, **where)}
+
+    for _ in range(2):  # the second time from the cache
+        assert keys("telegram:") == {"telegram:1", "telegram:2"}
+        assert keys("telegram") == {"telegram:1", "telegram:2", "telegram"}
+        assert keys("ü") == {"ü:1"}
+        assert keys("\ud800") == {"\ud800:1"}
+        assert keys("\U0010ffff") == {"\U0010ffff"}
+        assert keys("none") == set()
+        assert len(keys("")) == 7
+    assert len(keys("telegram:", limit=1)) == 1
+    page = store.page(key_prefix="telegram:", limit=1)
+    assert (len(page.sessions), page.fitting, page.placed, page.total) == (1, 2, 2, 8)
+    with pytest.raises(holdfast.UsageError, match="key_prefix"):
+        store.list(key_prefix=42)
+
+
+def test_a_summary_has_the_small_facts_that_no_field_shows(store):
+    deep: Any = "deep"
+    for _ in range(9):
+        deep = [deep]
+    many = {f"fact{number:02}": "x" * 900 for number in range(12)}
+    put(store, "many", **many)
+    put(
+        store,
+        "few",
+        title="Build",
+        tags=["a"],
+        customer=7,
+        owner={"name": "Ada", "roles": ["admin"]},
+        large="x" * 1024,
+        huge=10**30,
+        half="\ud800",
+        deep=deep,
+        level=deep[0],
+    )
+    for _ in range(2):  # the second time from the cache
+        facts = {each.first_text: each.meta for each in store.list()}
+        assert facts["few"] == {
+            "customer": 7,
+            "owner": {"name": "Ada", "roles": ["admin"]},
+            "level": deep[0],
+        }
+        assert list(facts["many"]) == [f"fact{number:02}" for number in range(8)]

@@ -496,7 +496,12 @@ def _fits(summary: Summary, query: ListQuery) -> bool:
         and (query.projects is None or summary.project in query.projects)
         and (query.since is None or summary.updated >= query.since)
         and (query.until is None or summary.updated < query.until)
+        and (query.key_prefix is None or _has_prefix(summary.key, query.key_prefix))
     )
+
+
+def _has_prefix(key: str | None, prefix: str) -> bool:
+    return key is not None and key.startswith(prefix)
 
 
 def _summary(kept: _Kept) -> Summary:

@@ -214,6 +214,10 @@ class Store:
         with self._backend.errors("cannot be listed"):
             return self._backend.ids()
 
+    def __contains__(self, key: str) -> bool:
+        """Tell whether there is a session of a caller's own key; opens nothing."""
+        return self._has(key_session_id(key))
+
     def list(
         self,
         *,
@@ -222,6 +226,7 @@ class Store:
         limit: int | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        key_prefix: str | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> list[Summary]:
         """Return summaries, last updated first. Every session on disk is in it, damaged or not.
@@ -233,11 +238,13 @@ class Store:
             limit: at most so many.
             since: updated at this time or later.
             until: updated before this time.
+            key_prefix: only sessions of keys that start with this, such as ``telegram:``; ``""``
+                is every session that has a key.
             progress: called with sessions read and sessions to read, while the index is rebuilt.
         """
         if limit is not None and (not isinstance(limit, int) or limit < 0):
             raise UsageError(f"limit is a number of sessions, not {limit!r}.")
-        query = list_query(workspace, project, limit, since, until)
+        query = list_query(workspace, project, limit, since, until, key_prefix)
         return self._backend.catalog.summaries(query, progress)
 
     def page(
@@ -248,9 +255,11 @@ class Store:
         limit: int | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        key_prefix: str | None = None,
     ) -> Page:
         """Return summaries as ``list`` does, with how many there are that it leaves out."""
-        return self._backend.catalog.page(list_query(workspace, project, limit, since, until))
+        query = list_query(workspace, project, limit, since, until, key_prefix)
+        return self._backend.catalog.page(query)
 
     def search(
         self,

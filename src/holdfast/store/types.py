@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, msgpack
 
 from holdfast.errors import UsageError
 from holdfast.model.state import Totals
@@ -19,6 +19,10 @@ if TYPE_CHECKING:  # a list of sessions needs none of it
 CLEAN, RUNNING, INTERRUPTED, DAMAGED = "clean", "running", "interrupted", "damaged"
 MIGRATED, LEFT = "migrated", "left"
 _MOST_SOURCE_CHARACTERS = 1000
+_MOST_FACT_BYTES = 1024
+_MOST_FACTS_BYTES = 8 * 1024
+_DEEPEST_FACT = 8
+_WITH_A_FIELD = frozenset({"workspace", "project", "title", "provider", "model", "tags"})
 _EDGES = (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
 
 
@@ -38,6 +42,31 @@ def stamp(moment: datetime) -> str:
     return there.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
+def _small_facts(meta: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts that a summary has no field for, as far as they are small."""
+    room = _MOST_FACTS_BYTES
+    small: dict[str, Any] = {}
+    for name, value in meta.items():
+        if name in _WITH_A_FIELD or not _is_flat(value, _DEEPEST_FACT):
+            continue
+        try:
+            size_bytes = len(msgpack.encode((name, value)))
+        except (UnicodeEncodeError, OverflowError):  # half a character; more than 64 bits
+            continue
+        if size_bytes <= min(room, _MOST_FACT_BYTES):
+            room -= size_bytes
+            small[name] = value
+    return small
+
+
+def _is_flat(value: Any, depth: int) -> bool:
+    """Tell whether lists and dicts are nested at most ``depth`` deep."""
+    if not isinstance(value, (list, dict)):
+        return True
+    inner = value.values() if isinstance(value, dict) else value
+    return depth > 0 and all(_is_flat(each, depth - 1) for each in inner)
+
+
 def sort_time(at: str) -> str:
     """Return the time to sort by: one in the future counts as now."""
     return min(at, stamp(datetime.now(UTC)))
@@ -49,7 +78,9 @@ class Summary(Struct, frozen=True, omit_defaults=True):
     ``messages`` counts all that were recorded, branches included. ``state`` is clean, running (a
     writer holds it in mid-turn), interrupted (a turn or stream began and did not end) or damaged
     (``problem`` says how; ``updated`` is then the time of the file if no entry could be read).
-    ``foreign``: it has entries that were received from elsewhere and not accepted.
+    ``foreign``: it has entries that were received from elsewhere and not accepted. ``meta`` has the
+    facts that no other field shows, as far as they are small: at most 1 KiB each and 8 KiB in all
+    (as MessagePack), nested at most 8 deep. ``session.meta`` has all of them.
     """
 
     id: str
@@ -69,6 +100,7 @@ class Summary(Struct, frozen=True, omit_defaults=True):
     size_bytes: int = 0
     problem: str | None = None
     foreign: bool = False
+    meta: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, session_id: str, state: State, key: str | None, size_bytes: int) -> Summary:
@@ -96,6 +128,7 @@ class Summary(Struct, frozen=True, omit_defaults=True):
             state.started,
             state.updated,
             size_bytes,
+            meta=_small_facts(meta),
         )
 
     @property

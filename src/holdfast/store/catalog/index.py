@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from holdfast.store.local.layout import Home
     from holdfast.store.local.reader import Journal
 
-_VERSION = 4
+_VERSION = 5
 _SETTLED_AFTER_NS = 2_000_000_000
 _BUSY_SECONDS = 1.0
 _SAVE_EVERY = 2000
@@ -66,12 +66,14 @@ _SCHEMA = """
         updated TEXT NOT NULL,
         workspace BLOB,
         project BLOB,
+        key BLOB,
         turn_open INTEGER NOT NULL,
         has_live INTEGER NOT NULL,
         summary BLOB NOT NULL
     );
     CREATE INDEX fingerprints ON sessions (id, fingerprint);
     CREATE INDEX newest ON sessions (updated);
+    CREATE INDEX keys ON sessions (key) WHERE key IS NOT NULL;
 """
 _IN_MEMORY = ":memory:"
 _NOT_NOW = frozenset(
@@ -107,10 +109,11 @@ class Index:
         projects: list[str] | None = None,
         since: str | None = None,
         until: str | None = None,
+        key_prefix: str | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> list[Summary]:
         """Return summaries, last updated first."""
-        where = _where(workspace, projects, since, until)
+        where = _where(workspace, projects, since, until, key_prefix)
         return self._query(lambda connection: self._newest(connection, where, limit), progress)
 
     def page(
@@ -121,9 +124,11 @@ class Index:
         projects: list[str] | None = None,
         since: str | None = None,
         until: str | None = None,
+        key_prefix: str | None = None,
     ) -> Page:
         """Return the same, and how many sessions there are beside."""
-        place, both = _where(workspace, projects), _where(workspace, projects, since, until)
+        place = _where(workspace, projects, key_prefix=key_prefix)
+        both = _where(workspace, projects, since, until, key_prefix)
 
         def look(connection: sqlite3.Connection) -> Page:
             total = _count(connection, _where())
@@ -341,7 +346,7 @@ class Index:
 
     def _save(self, connection: sqlite3.Connection, rows: list[SessionRow]) -> None:
         connection.executemany(
-            "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [row.values for row in rows],
         )
         connection.commit()
@@ -352,6 +357,7 @@ def _where(
     projects: list[str] | None = None,
     since: str | None = None,
     until: str | None = None,
+    key_prefix: str | None = None,
 ) -> _Where:
     """Return the conditions of a query."""
     conditions: list[str] = ["1"]
@@ -367,6 +373,12 @@ def _where(
     if projects is not None:
         conditions.append(f"project IN ({','.join('?' * len(projects))})")
         values += [column(project) for project in projects]
+    if key_prefix is not None:
+        first = key_prefix.encode("utf-8", "surrogatepass")
+        # No byte of UTF-8 is 0xFF: every key with this prefix sorts before it. A range, not
+        # ``substr``, so that SQLite uses its index.
+        conditions.append("key IS NOT NULL AND key >= ? AND key < ?")
+        values += [first, first + b"\xff"]
     return _Where(" AND ".join(conditions), values)
 
 
@@ -463,6 +475,7 @@ def row_of(summary: Summary, fingerprint: bytes, *, turn_open: bool, has_live: b
         replace_surrogates(summary.updated),
         column(summary.workspace),
         column(summary.project),
+        column(summary.key),
         turn_open,
         has_live,
         packed(summary),

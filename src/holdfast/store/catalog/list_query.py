@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from holdfast.errors import UsageError
 from holdfast.store.types import stamp
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class ListQuery(Struct, frozen=True):
     limit: int | None = None
     since: str | None = None
     until: str | None = None
+    key_prefix: str | None = None
 
 
 def list_query(
@@ -29,14 +31,18 @@ def list_query(
     limit: int | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
+    key_prefix: str | None = None,
 ) -> ListQuery:
     """Return which sessions a list has, in the words of their summaries."""
+    if key_prefix is not None and not isinstance(key_prefix, str):
+        raise UsageError(f"key_prefix is the start of a session key, not {key_prefix!r}.")
     return ListQuery(
         workspace=folder_named(workspace),
         projects=projects_named(project),
         limit=limit,
         since=None if since is None else stamp(since),
         until=None if until is None else stamp(until),
+        key_prefix=key_prefix,
     )
 
 
