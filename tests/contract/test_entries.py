@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import Label, Text, user
+from holdfast import Label, Text, UsageError, user
 
 
 @pytest.fixture
@@ -97,3 +97,37 @@ def test_a_large_text_is_put_back_on_request(store):
         assert isinstance(entry.body.content[0], Text)
         assert entry.body.text != large
         assert session.with_blobs(entry.body).text == large
+
+
+def test_one_entry_by_number_position_or_id(store):
+    with store.create() as session:
+        assert session.entry(0) is None
+        assert session.entry("greeting") is None
+        session.append([user("a"), user("b")], id="pair")
+        place = session.append(user("hello"), id="greeting")
+        for found in (session.entry(place), session.entry(place.seq), session.entry("greeting")):
+            assert found.seq == place.seq
+            assert found.body.text == "hello"
+        assert session.entry("other") is None
+        assert session.entry(-1) is None
+        assert session.entry(place.seq + 1) is None
+    with store.open(session.id, mode="read") as again:
+        assert again.entry("greeting").body.text == "hello"
+        assert again.entry(0).type == "header"
+
+
+def test_an_entry_that_was_left_out_is_not_there(session):
+    session.compact()
+    assert session.entry(3) is None
+    assert session.entry(2).body.text == "a"
+
+
+def test_what_makes_no_sense_is_rejected(session):
+    with pytest.raises(UsageError, match="one text"):
+        session.entries(types="message")
+    for limit in (-1, 1.5, "2"):
+        with pytest.raises(UsageError, match="limit"):
+            session.entries(limit=limit)
+    for which in (None, 1.5, True):
+        with pytest.raises(UsageError):
+            session.entry(which)

@@ -160,6 +160,13 @@ bodies = {
         entry.Approval, call_id=texts, arguments_sha256=texts, decision=texts, rule=_maybe(texts)
     ),
     "label": _body(entry.Label, name=texts, to=_maybe(counts)),
+    "snapshot": _body(
+        entry.Snapshot,
+        name=texts,
+        encoding=st.sampled_from(["json", "base64", "none", "x"]),
+        value=json_values,
+        blob=_maybe(blobs),
+    ),
     "event": _body(entry.Custom, name=texts, data=json_values, complete=_maybe(st.booleans())),
     "mark": _body(entry.Mark, state=json_objects),
     "gap": _body(

@@ -5,7 +5,6 @@ Entries are read from disk as they are yielded, so a long session takes little m
 
 from __future__ import annotations
 
-from array import array
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
@@ -14,13 +13,12 @@ from typing import Any
 from msgspec import Struct
 
 from holdfast.exchange.exporting.depth import abridged, selected
-from holdfast.files import Files
 from holdfast.model.codec import plain
 from holdfast.model.entry import Checkpoint, Entry
 from holdfast.model.message import Message
-from holdfast.store.local.blobs import Blobs
 from holdfast.store.session import Session
-from holdfast.store.write.blob_refs import put_back
+
+_KINDS = ("message", "checkpoint")
 
 
 class ConversationEntry(Struct, frozen=True):
@@ -59,13 +57,12 @@ def entries_to_show(
         last: only this many messages, counted from the end.
         span: instead, all entries with numbers from the first to the second, on any branch.
     """
-    blobs = Blobs(Files(), session.path)
     unfinished = [] if span or not session.read_only else session.recovery.interrupted
     if last is not None:
         unfinished = unfinished[-last:] if last else []
         last -= len(unfinished)
     for entry in _entries(session, last, span):
-        found = _shown(entry, depth, blobs)
+        found = _shown(entry, depth, session)
         if found is not None:
             yield found
     for message in unfinished:
@@ -79,9 +76,8 @@ def conversation_page(
 
     Partial answers are not in it: they have no number.
     """
-    blobs = Blobs(Files(), session.path)
-    earlier = (entry for entry in session.branch() if before is None or entry.seq < before)
-    shown = (each for entry in earlier if (each := _shown(entry, depth, blobs)) is not None)
+    earlier = session.entries(branch=True, before=before, reverse=True, types=_KINDS)
+    shown = (each for entry in earlier if (each := _shown(entry, depth, session)) is not None)
     entries = list(islice(shown, limit))
     more = next(shown, None)
     following = entries[-1].seq if entries else before
@@ -102,45 +98,32 @@ def entry_to_json(entry: ConversationEntry) -> dict[str, Any]:
 
 def _entries(session: Session, last: int | None, span: tuple[int, int] | None) -> Iterator[Entry]:
     if span is not None:
-        for entry in session.follow(span[0] - 1, wait=False):
-            if isinstance(entry, Entry):
-                if entry.seq > span[1]:
-                    return
-                yield entry
-        return
-    kinds = (Message, Checkpoint)
-    branch = (entry for entry in session.branch() if isinstance(entry.body, kinds))
-    if last is not None:
-        newest: deque[Entry] = deque()
-        left = last
-        for entry in branch:
-            if left <= 0:
-                break
-            left -= isinstance(entry.body, Message)
-            newest.appendleft(entry)
-        yield from newest
-        return
-    numbers = array("q", (entry.seq for entry in branch))
-    for entry in session.follow(wait=False):
-        if numbers and isinstance(entry, Entry) and entry.seq == numbers[-1]:
-            numbers.pop()
-            yield entry
+        return session.entries(after=span[0] - 1, before=span[1] + 1)
+    if last is None:
+        return session.entries(branch=True, types=_KINDS)
+    newest: deque[Entry] = deque()
+    for entry in session.entries(branch=True, types=_KINDS, reverse=True) if last > 0 else ():
+        newest.appendleft(entry)
+        last -= isinstance(entry.body, Message)
+        if last <= 0:
+            break
+    return iter(newest)
 
 
-def _shown(entry: Entry, depth: str, blobs: Blobs) -> ConversationEntry | None:
+def _shown(entry: Entry, depth: str, session: Session) -> ConversationEntry | None:
     body = entry.body
     if isinstance(body, Checkpoint):
-        summary = [_detailed(message, depth, blobs) for message in body.summary]
+        summary = [_detailed(message, depth, session) for message in body.summary]
         shown = [each for each in summary if each]
         return ConversationEntry(shown, entry.at, entry.seq, is_summary=True, status=entry.status)
     if not isinstance(body, Message):
         return None
-    message = _detailed(body, depth, blobs)
+    message = _detailed(body, depth, session)
     if message is None:
         return None
     return ConversationEntry([message], entry.at, entry.seq, status=entry.status)
 
 
-def _detailed(message: Message, depth: str, blobs: Blobs) -> Message | None:
+def _detailed(message: Message, depth: str, session: Session) -> Message | None:
     shown = selected(message, depth)
-    return None if shown is None else abridged(put_back(shown, blobs), depth)
+    return None if shown is None else abridged(session.with_blobs(shown), depth)

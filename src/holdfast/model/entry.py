@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from holdfast.model.message import AnyPart, Message, Value
+from holdfast.model.message import AnyPart, BlobRef, Message, Value
 
 FORMAT = 1
 ENVELOPE = ("seq", "at", "parent", "id", "batch", "type", "sum")
@@ -140,6 +140,19 @@ class Custom(Value, frozen=True):
     complete: bool | None = None
 
 
+class Snapshot(Value, frozen=True):
+    """The latest data of a program under a name; it replaces what the name had before.
+
+    ``encoding`` is ``json`` (``value`` is JSON), ``base64`` (``value`` is bytes in base64) or
+    ``none``: the name is dropped. A large value is in ``blob``.
+    """
+
+    name: str
+    encoding: str
+    value: Any = None
+    blob: BlobRef | None = None
+
+
 class Mark(Value, frozen=True):
     """The whole state so far, so that opening needs no line before it."""
 
@@ -194,6 +207,7 @@ Body = (
     | Approval
     | Label
     | Custom
+    | Snapshot
     | Mark
     | Gap
     | Unknown
@@ -213,6 +227,7 @@ BODIES: dict[str, type[Struct]] = {
     "approval": Approval,
     "label": Label,
     "event": Custom,
+    "snapshot": Snapshot,
     "mark": Mark,
     "gap": Gap,
 }

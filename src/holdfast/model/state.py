@@ -47,8 +47,9 @@ class State(Struct, omit_defaults=True):
 
     Treated as immutable once the fold has returned it: the fold replaces containers, never changes
     them in place, so a snapshot can be read by any thread. ``queue`` names the entries of waiting
-    prompts, ``gaps`` the damaged stretches already noted (file number, offset, length), ``must``
-    the types that whoever writes here has to know.
+    prompts, ``snapshots`` the entry of each snapshot by its name, ``gaps`` the damaged stretches
+    already noted (file number, offset, length), ``must`` the types that whoever writes here has to
+    know.
     """
 
     seq: int = -1
@@ -62,6 +63,7 @@ class State(Struct, omit_defaults=True):
     turn: OpenTurn | None = None
     queue: list[int] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
+    snapshots: dict[str, int] = field(default_factory=dict)
     gaps: list[tuple[int, int, int]] = field(default_factory=list)
     must: list[str] = field(default_factory=list)
     unsupported: str | None = None
@@ -74,6 +76,7 @@ class State(Struct, omit_defaults=True):
             totals=self.totals.copy(),
             queue=[*self.queue],
             labels={**self.labels},
+            snapshots={**self.snapshots},
             gaps=[*self.gaps],
             must=[*self.must],
         )

@@ -15,19 +15,22 @@ from holdfast.store.read.branch import walk
 from holdfast.store.read.export import FORMATS, text_of
 from holdfast.store.read.follower import Follower
 from holdfast.store.read.reader import SessionReader
-from holdfast.store.types import Compaction, Provenance, Recovery, Span
+from holdfast.store.types import Compaction, ForkOptions, Provenance, Recovery, Span
 from holdfast.store.validation import (
     EntryRef,
     as_list,
     bytes_of,
     check_callable,
+    check_selection,
     messages_of,
     number_of,
+    required_number,
     stored_facts,
     summary_of,
+    valid_name,
     with_project,
 )
-from holdfast.store.write import rewrite
+from holdfast.store.write import rewrite, snapshots
 from holdfast.store.write.blob_refs import put_back
 from holdfast.store.write.streams import Stream, new_stream
 
@@ -73,14 +76,14 @@ class Session:
         """What opening found and did."""
         self._reading = SessionReader(backend, ref, recorder, log, state, self.recovery.interrupted)
         self._forget: Callable[[Session], None] = lambda _: None
-        self._fork: Callable[[Session, Ref, Log, int | None], Session] | None = None
+        self._fork: Callable[[Session, Ref, Log, ForkOptions], Session] | None = None
         self._new_meta = new_meta if new_meta is not None else {}
 
     def attach(
         self,
         *,
         forget: Callable[[Session], None],
-        fork: Callable[[Session, Ref, Log, int | None], Session],
+        fork: Callable[[Session, Ref, Log, ForkOptions], Session],
     ) -> None:
         """Let the store know when the session closes, and make forks."""
         self._forget, self._fork = forget, fork
@@ -226,6 +229,42 @@ class Session:
         """Record opaque data of a viewer, extension or framework."""
         return self.append(Custom(name, data, complete))
 
+    # Snapshots
+
+    def put(self, name: str, value: Any) -> Position:
+        """Store the latest data under a name, durably: JSON data, or bytes.
+
+        It replaces what was put under the name before, which ``compact`` then reclaims.
+
+        Raises:
+            UsageError: it cannot be stored, or too many names are in use.
+        """
+        return snapshots.put(self._writable(), name, value)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the durable data under a name, ``default`` if there is none.
+
+        It is read without the entries before it. In a session that came from elsewhere it is what
+        the sender put there: treat it as input.
+
+        Raises:
+            StorageError: it is damaged, or its blob is missing.
+        """
+        reading, blobs = self._reading, self._backend.blobs(self._ref)
+        seq = reading.state.snapshots.get(valid_name(name))
+        while seq is not None:
+            entry, before = reading.entry(seq), seq
+            seq = reading.state.snapshots.get(name)
+            if seq == before:  # else it was replaced meanwhile, and perhaps left out
+                return snapshots.value_of(entry, name, blobs)
+        return default
+
+    def drop(self, name: str) -> Position | None:
+        """Remove what was put under a name; ``None`` if there is nothing."""
+        return snapshots.drop(self._writable(), name)
+
+    # Listening
+
     def on_entry(self, callback: Callable[[Entry], None]) -> Callable[[], None]:
         """Call ``callback`` with each entry after it is durable, in order.
 
@@ -294,26 +333,39 @@ class Session:
             ticket = recorder.submit([Head(number)])
         return recorder.settle(ticket)
 
-    def fork(self, at: EntryRef = None) -> Session:
-        """Make a new session from the branch up to ``at`` (the head if not given)."""
+    def fork(self, at: EntryRef = None, *, key: str | None = None, events: bool = False) -> Session:
+        """Make a new session from the branch up to ``at`` (the head if not given).
+
+        Args:
+            at: the last entry of the branch to copy.
+            key: a key of your own for the new session, as in ``store.session(key)``.
+            events: copy events and snapshots up to that entry, too.
+
+        Raises:
+            SessionExists: there is a session of that key.
+        """
         if self._recorder is not None:
             self._recorder.flush()
         with self._reading.journal() as journal:
             if journal is None or self._fork is None:
                 raise UsageError("There is nothing to fork: this session has no entries yet.")
             head = self._reading.state.head
-            return self._fork(self, self._ref, journal, number_of(at) if at is not None else head)
+            at = head if at is None else number_of(at)
+            return self._fork(self, self._ref, journal, ForkOptions(at, key, events))
 
-    def compact(self) -> Compaction:
+    def compact(self, *, latest_events: Collection[str] = ()) -> Compaction:
         """Reclaim disk space: drop what is off the branch or covered by the checkpoint.
 
-        The old journal is kept, compressed, in the session's ``archive`` folder.
+        Facts and snapshots that were replaced later are dropped too. Events stay, because only
+        the program that wrote them knows which it needs: of those named in ``latest_events`` the
+        last one stays. The old journal is kept, compressed, in the session's ``archive`` folder.
 
         Raises:
             DiskFull: there is no room for a copy. Everything is as it was.
             StorageError: copying failed; what was acknowledged is safe.
         """
-        return rewrite.compact(self._writable(), self._reading)
+        check_selection(latest_events, None)
+        return rewrite.compact(self._writable(), self._reading, latest_events)
 
     def mend(self) -> Compaction:
         """Write a clean copy of the journal: every line that can be read, and a gap for the rest.
@@ -391,9 +443,18 @@ class Session:
         """
         first, last = number_of(after), number_of(before)
         first = -1 if first is None else first
+        check_selection(types, limit)
         found = self._reading.entries(first, last, reverse=reverse, branch=branch)
         wanted = (entry for entry in found if types is None or entry.type in types)
         return islice(wanted, limit)
+
+    def entry(self, which: Position | int | str) -> Entry | None:
+        """Return one durable entry by its number, position or id; ``None`` if it is not there.
+
+        A number is found without reading the entries before it. Where a compaction left entries
+        out, a ``gap`` has the number of the last of them.
+        """
+        return self._reading.entry(which if isinstance(which, str) else required_number(which))
 
     def with_blobs(self, message: Message) -> Message:
         """Return a message of an entry with the payloads that are stored apart in their places."""

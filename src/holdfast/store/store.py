@@ -30,6 +30,7 @@ from holdfast.store.session import Session
 from holdfast.store.types import (
     Compression,
     Deleted,
+    ForkOptions,
     Hit,
     Leftovers,
     Migration,
@@ -204,8 +205,10 @@ class Store:
         opened.add(session)
         return session
 
-    def _fork(self, source: Session, ref: Ref, log: Log, at: int | None) -> Session:
-        return self.open(fork(self._backend, source, ref, log, at))
+    def _fork(self, source: Session, ref: Ref, log: Log, options: ForkOptions) -> Session:
+        if options.key is not None and self._has(key_session_id(options.key)):
+            raise SessionExists(f"The key {options.key!r} has a session already.")
+        return self.open(fork(self._backend, source, ref, log, options))
 
     # What there is
 

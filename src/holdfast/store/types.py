@@ -307,6 +307,17 @@ class Compaction(Struct, frozen=True):
     archive: str
 
 
+class ForkOptions(Struct, frozen=True):
+    """What a fork is made of: the last entry of the branch, its key, and whether events go along.
+
+    ``at`` is ``None`` for an empty branch.
+    """
+
+    at: int | None
+    key: str | None = None
+    events: bool = False
+
+
 class Compression(Struct, frozen=True):
     """The size of a session's journal before and after it was compressed, or unpacked."""
 

@@ -13,6 +13,7 @@ from holdfast.model.codec import encode_body
 from holdfast.model.entry import Meta, Position
 from holdfast.model.message import Message, user
 from holdfast.model.sanitize import is_one_line
+from holdfast.store.read.fold import LONGEST_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +38,22 @@ def number_of(place: EntryRef) -> int | None:
     if place is None or (isinstance(place, int) and not isinstance(place, bool)):
         return place
     raise UsageError("An entry is named by its number or by the Position that append returned.")
+
+
+def required_number(place: Position | int) -> int:
+    """Return the number of an entry that has to be named."""
+    number = number_of(place)
+    if number is None:
+        raise UsageError("Name an entry: its number, its Position, or the id it was appended with.")
+    return number
+
+
+def check_selection(types: object, limit: object) -> None:
+    """Reject entry types that are one text, and a limit that is not a number of entries."""
+    if isinstance(types, str):
+        raise UsageError(f"types is a list of entry types, such as [{types!r}], not one text.")
+    if limit is not None and (not isinstance(limit, int) or limit < 0):
+        raise UsageError(f"limit is a number of entries, 0 or more, not {limit!r}.")
 
 
 def summary_of(given: Message | str | Sequence[Message]) -> list[Message]:
@@ -95,6 +112,17 @@ def bytes_of(data: bytes) -> bytes:
     if not isinstance(data, bytes | bytearray | memoryview):
         raise UsageError(f"Give bytes to keep, not {type(data).__name__}: encode it first.")
     return bytes(data)
+
+
+def valid_name(given: str) -> str:
+    """Return the name of a snapshot: 1 to 100 characters on one line.
+
+    Raises:
+        UsageError: it is empty, too long, or has line ends or control characters.
+    """
+    if not isinstance(given, str) or not 0 < len(given) <= LONGEST_NAME or not is_one_line(given):
+        raise UsageError(f"A snapshot's name is 1 to {LONGEST_NAME} characters on one line.")
+    return given
 
 
 def valid_title(given: str, *, optional: bool = False) -> str:

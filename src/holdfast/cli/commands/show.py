@@ -19,7 +19,7 @@ from holdfast.keeper.conversation import ConversationEntry, entries_to_show, ent
 from holdfast.keeper.lookup import resolve_session
 from holdfast.keeper.text import counted
 from holdfast.model.codec import dumps
-from holdfast.model.entry import Entry, Meta
+from holdfast.model.entry import Meta
 from holdfast.model.message import Message, Text
 from holdfast.store.search.documents import TITLE
 from holdfast.store.session import Session
@@ -98,9 +98,7 @@ def _checked(
     if first is not None:
         return chain([first], found)
     titles, messages = [], 0
-    for entry in session.follow(span[0] - 1, wait=False):
-        if not isinstance(entry, Entry) or entry.seq > span[1]:
-            break
+    for entry in session.entries(after=span[0] - 1, before=span[1] + 1):
         messages += isinstance(entry.body, Message)
         title = entry.body.fields.get("title") if isinstance(entry.body, Meta) else None
         if isinstance(title, str):

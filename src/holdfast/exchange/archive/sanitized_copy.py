@@ -30,6 +30,7 @@ from holdfast.model.entry import (
     Mark,
     Meta,
     Queued,
+    Snapshot,
     Tool,
     Unknown,
     WriterInfo,
@@ -156,6 +157,8 @@ class SanitizedCopy:
             case Gap():
                 lost = body.reason != "omission"  # damage is somewhere else in this file, if at all
                 return None if lost else msgspec.structs.replace(body, chain=None)
+            case Snapshot():
+                return None  # a program's own state: it cannot be cleaned
             case Mark() if entry.status != "ok":
                 return None
             case Unknown(fields=None):
@@ -185,7 +188,7 @@ class SanitizedCopy:
 
     def _without_place(self, body: Body) -> Body:  # noqa: PLR0911  one return a kind of body
         if isinstance(body, Mark):  # what it says about damage is about other files
-            state = {**body.state, "gaps": []}
+            state = {**body.state, "gaps": [], "snapshots": {}}
             meta = state.get("meta")
             if self._places is not None and isinstance(meta, dict):
                 state["meta"] = drop_local_meta(meta)

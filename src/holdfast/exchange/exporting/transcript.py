@@ -24,12 +24,9 @@ from holdfast.exchange.redaction.redactor import Redactor
 from holdfast.files import Files
 from holdfast.model.entry import Checkpoint, Entry, Usage
 from holdfast.model.message import Message
-from holdfast.store.local.blobs import Blobs
 from holdfast.store.local.layout import os_errors
 from holdfast.store.local.reader import Journal
 from holdfast.store.local.repair import inspect_tail
-from holdfast.store.read.branch import walk
-from holdfast.store.write.blob_refs import put_back
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,6 +34,7 @@ if TYPE_CHECKING:
     from holdfast.model.state import State
     from holdfast.store.session import Session
 
+_KINDS = ("message", "checkpoint")
 _NO_TIME = "1970-01-01T00:00:00.000Z"
 
 
@@ -91,6 +89,7 @@ class Transcript:
         if session.state.seq < 0:
             raise UsageError(f"Session {session.id} has no entries yet: nothing to export.")
         self.id = session.id
+        self._session = session
         self.folder: Path = session.path
         self.state: State = session.state
         self.started = parse_time(session.state.started) or _NO_TIME
@@ -131,9 +130,7 @@ class Transcript:
 
     def items(self, *, condensed: bool = True) -> Iterator[Item]:
         """Yield messages, and if ``condensed`` compactions, in the order of the journal."""
-        with self.journal() as journal:
-            numbers, _ = self._branch(journal)
-            yield from self._read(journal, numbers, condensed=condensed)
+        yield from self._read(condensed=condensed)
         for message in self._interrupted:
             shown = self._shown(message, "the interrupted reply")
             if shown is not None:
@@ -156,8 +153,8 @@ class Transcript:
         That is before the first message that is kept, which may be long before the compaction was
         made: agents that cannot keep messages from before a summary get the same context.
         """
-        with self.journal() as journal:
-            _, last = self._branch(journal)
+        kept = self._session.entries(branch=True, types=["checkpoint"], reverse=True)
+        last = next((each for each in kept if isinstance(each.body, Checkpoint)), None)
         waiting = None if last is None else self._condensation(last)
         for line in self.lines():
             if waiting is not None and (line.seq is None or line.seq >= waiting.keep_from):
@@ -167,40 +164,26 @@ class Transcript:
         if waiting is not None:
             yield waiting
 
-    def _branch(self, journal: Journal) -> tuple[array[int], Entry | None]:
-        """Return the numbers of the branch's messages and checkpoints, and its last checkpoint."""
-        numbers, last = array("q"), None
-        for entry in walk(journal, self.state.head, []):
-            if isinstance(entry.body, Message | Checkpoint):
-                numbers.append(entry.seq)
-                if last is None and isinstance(entry.body, Checkpoint):
-                    last = entry
-        numbers.reverse()
-        return numbers, last
-
-    def _read(self, journal: Journal, numbers: array[int], *, condensed: bool) -> Iterator[Item]:
-        place = 0
+    def _read(self, *, condensed: bool) -> Iterator[Item]:
         held: Line | None = None
-        for record in journal.records():
-            if not isinstance(record, Entry):
-                continue
-            body = record.body
+        backward = self._session.entries(branch=True, types=_KINDS, reverse=True)
+        numbers = array("q", (entry.seq for entry in backward))
+        for entry in self._session.entries(types=(*_KINDS, "usage")):
+            body = entry.body
             if isinstance(body, Usage):
                 if held is not None and held.usage is None and held.message.role == "assistant":
                     held = msgspec.structs.replace(held, usage=body)
                 continue
-            if not isinstance(body, Message | Checkpoint):
-                continue
             if held is not None:
                 yield held
                 held = None
-            if place < len(numbers) and record.seq == numbers[place]:
-                place += 1
+            if numbers and entry.seq == numbers[-1]:
+                numbers.pop()
                 if isinstance(body, Message):
-                    shown = self._shown(body, f"entry {record.seq}")
-                    held = None if shown is None else Line(shown, record.at, record.seq)
-                elif condensed:
-                    yield self._condensation(record)
+                    shown = self._shown(body, f"entry {entry.seq}")
+                    held = None if shown is None else Line(shown, entry.at, entry.seq)
+                elif condensed and isinstance(body, Checkpoint):
+                    yield self._condensation(entry)
         if held is not None:
             yield held
 
@@ -216,7 +199,7 @@ class Transcript:
         shown = selected(message, depth)
         if shown is None:
             return None
-        shown = put_back(shown, Blobs(self.files, self.folder))
+        shown = self._session.with_blobs(shown)
         if redactor is not None:
             shown = redact_message(shown, redactor, where)
         return abridged(shown, depth)  # last: half a secret would not be found

@@ -28,6 +28,7 @@ from holdfast.model.entry import (
     Mark,
     Meta,
     Queued,
+    Snapshot,
     Turn,
     Unknown,
     Usage,
@@ -41,6 +42,13 @@ if TYPE_CHECKING:
 MOST_QUEUED = 10_000
 """Prompts that wait; each change looks through them."""
 
+MOST_SNAPSHOTS = 256
+"""Names that a session may have snapshots under."""
+
+LONGEST_NAME = 100
+"""Characters in the name of a snapshot."""
+
+_MOST_FOLDED = MOST_SNAPSHOTS + 64  # calls that run at the same time may go over the limit
 _FIRST_TEXT_CHARACTERS = 200
 _AnyTotals = TypeVar("_AnyTotals", ModelTotals, Totals)
 
@@ -170,6 +178,14 @@ def _label(state: State, _: Entry, body: Label, owned: set[str]) -> None:
         labels[body.name] = body.to
 
 
+def _snapshot(state: State, entry: Entry, body: Snapshot, owned: set[str]) -> None:
+    snapshots: dict[str, int] = _own(state, "snapshots", owned)
+    snapshots.pop(body.name, None)
+    fits = len(body.name) <= LONGEST_NAME and len(snapshots) < _MOST_FOLDED
+    if body.encoding != "none" and fits:
+        snapshots[body.name] = entry.seq
+
+
 def _gap(state: State, _: Entry, body: Gap, owned: set[str]) -> None:
     if body.reason == "damage":
         _own(state, "gaps", owned).append((body.segment, body.offset, body.length))
@@ -198,6 +214,7 @@ _STEPS: dict[type, Callable[[State, Entry, Any, set[str]], None]] = {
     Head: _head,
     Queued: _queued,
     Label: _label,
+    Snapshot: _snapshot,
     Gap: _gap,
     Mark: _mark,
     Unknown: _unknown,

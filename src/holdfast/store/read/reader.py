@@ -126,6 +126,16 @@ class SessionReader:
                     numbers.pop()
                     yield entry
 
+    def entry(self, which: int | str) -> Entry | None:
+        """Return the durable entry of a number or an id, ``None`` if it cannot be read."""
+        with self.journal() as log:
+            if log is None:
+                return None
+            if isinstance(which, int):
+                return log.find(which) if 0 <= which <= self.state.seq else None
+            found = _backward(log, self.state.seq + 1)
+            return next((entry for entry in found if entry.id == which), None)
+
     def _on_branch(self, log: Log, before: int) -> Iterator[Entry]:
         """Yield the current branch from the head, or from the last entry before one, backwards."""
         for entry in walk(log, self.state.head, []):

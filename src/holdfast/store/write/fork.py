@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.errors import UsageError
-from holdfast.model.entry import FORMAT, TREE, Entry, ForkedFrom, Header, Label
-from holdfast.model.ids import new_session_id, new_uid
+from holdfast.model.entry import FORMAT, TREE, Entry, ForkedFrom, Header, Label, Snapshot
+from holdfast.model.ids import key_session_id, new_session_id, new_uid
 from holdfast.store.read.branch import walk
 from holdfast.store.write.blob_refs import blobs_of
 from holdfast.store.write.rewrite import LogCopy
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
     from holdfast.store.backend import Backend, Log, Ref
     from holdfast.store.session import Session
+    from holdfast.store.types import ForkOptions
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-def fork(backend: Backend, source: Session, ref: Ref, log: Log, at: int | None) -> str:
-    """Make a session from the branch that ends at ``at``; return its id."""
+def fork(backend: Backend, source: Session, ref: Ref, log: Log, options: ForkOptions) -> str:
+    """Make a session from the branch that ends at ``options.at``; return its id."""
+    at, key = options.at, options.key
     branch = list(walk(log, at, []))
     # A head that cannot be read is like any parent that cannot: the walk found what stands in.
     if at not in (None, source.state.head) and not (branch and branch[0].seq == at):
@@ -36,21 +38,43 @@ def fork(backend: Backend, source: Session, ref: Ref, log: Log, at: int | None) 
     numbers = {entry.seq for entry in branch}
     labels = {name: to for name, to in source.state.labels.items() if to in numbers}
     head = next((entry.seq for entry in branch if entry.type != "turn"), None)
-    header = Header(FORMAT, new_session_id(), new_uid(), forked_from=ForkedFrom(source.id, at))
+    session_id = new_session_id() if key is None else key_session_id(key)
+    header = Header(FORMAT, session_id, new_uid(), key, forked_from=ForkedFrom(source.id, at))
+    last_seq = source.seq if at is None or at == source.state.head else at
+    along = _events_and_snapshots(log, last_seq) if options.events else []
+    copied = {entry.seq for entry in along}
     copy = LogCopy(
         log,
         header,
-        _kept(numbers),
+        _kept(numbers, copied),
         lambda state: msgspec.structs.replace(state, head=head, labels=labels),
     )
-    names = {name for entry in branch for name in blobs_of(entry.body)}
+    names = {name for entry in [*branch, *along] for name in blobs_of(entry.body)}
     # A name that is no hash comes from somebody else and could lead anywhere.
     blobs = [name for name in sorted(names) if _SHA256.fullmatch(name)]
     backend.copy(ref, header, copy, blobs, source.provenance())
     return header.session
 
 
-def _kept(branch: set[int]) -> Callable[[Entry], bool]:
+def _events_and_snapshots(log: Log, last_seq: int) -> list[Entry]:
+    """Return the events up to an entry, and the snapshots that counted there."""
+    events: list[Entry] = []
+    snapshots: dict[str, Entry] = {}
+    for record in log.records():
+        if not isinstance(record, Entry):
+            continue
+        if record.seq > last_seq:
+            break
+        if record.type == "event":
+            events.append(record)
+        elif isinstance(record.body, Snapshot):
+            snapshots.pop(record.body.name, None)
+            if record.body.encoding != "none":
+                snapshots[record.body.name] = record
+    return [*events, *snapshots.values()]
+
+
+def _kept(branch: set[int], along: set[int]) -> Callable[[Entry], bool]:
     """Return the rule of a fork: the conversation and what it is about.
 
     Usage stays with the session that paid for it, and a turn with the one that runs it.
@@ -59,6 +83,8 @@ def _kept(branch: set[int]) -> Callable[[Entry], bool]:
     def keep(entry: Entry) -> bool:
         if entry.type in TREE:
             return entry.seq in branch and entry.type != "turn"
-        return entry.type == "meta" or (isinstance(entry.body, Label) and entry.body.to in branch)
+        if entry.type == "meta" or entry.seq in along:
+            return True
+        return isinstance(entry.body, Label) and entry.body.to in branch
 
     return keep

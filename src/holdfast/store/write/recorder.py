@@ -161,6 +161,7 @@ class Recorder:
         self,
         items: Sequence[Body],
         id: str | None,
+        payloads: Sequence[bytes] = (),
         *,
         resumable: bool = False,
         finishes_stream: bool = False,
@@ -172,7 +173,8 @@ class Recorder:
             raise UsageError("There is nothing to append: the list is empty.")
         if id is not None and not (isinstance(id, str) and 0 < len(id) <= _LONGEST_ID):
             raise UsageError(f"An entry's id is a string of 1 to {_LONGEST_ID} characters.")
-        drafts, payloads = encode_all(items)
+        drafts, taken_out = encode_all(items)
+        payloads = [*payloads, *taken_out]
         while True:
             with self._writer.mutex:
                 if not self._door.locked() or self._inside == threading.get_ident():
@@ -194,12 +196,14 @@ class Recorder:
             with self._door:  # not with the mutex: whoever shut it needs that
                 pass
 
-    def append(self, items: Sequence[Body], id: str | None = None) -> Position:
-        """Append and return once durable.
+    def append(
+        self, items: Sequence[Body], id: str | None = None, payloads: Sequence[bytes] = ()
+    ) -> Position:
+        """Append and return once durable; ``payloads`` are the blobs that items name.
 
         After ``DiskFull`` the same call takes up the entries that wait instead of new ones.
         """
-        ticket = self._accept(items, id, resumable=True)
+        ticket = self._accept(items, id, payloads, resumable=True)
         try:
             return self.settle(ticket)
         except DiskFull:
@@ -207,9 +211,11 @@ class Recorder:
                 self._known.refuse(ticket, id)
             raise
 
-    def submit(self, items: Sequence[Body], id: str | None = None) -> Ticket:
+    def submit(
+        self, items: Sequence[Body], id: str | None = None, payloads: Sequence[bytes] = ()
+    ) -> Ticket:
         """Append in the background."""
-        ticket = self._accept(items, id)
+        ticket = self._accept(items, id, payloads)
         if not self._pump.awake:
             self._wake()
         return ticket

@@ -17,12 +17,22 @@ from holdfast.errors import UsageError, WriteFailed
 from holdfast.journal.damage import Damage, Record
 from holdfast.journal.format import chain_after, is_time, parse, seal, timestamp
 from holdfast.model.codec import encode_body, type_of
-from holdfast.model.entry import LARGEST_SEQ, TREE, Body, Entry, Gap, Header
+from holdfast.model.entry import (
+    LARGEST_SEQ,
+    TREE,
+    Body,
+    Custom,
+    Entry,
+    Gap,
+    Header,
+    Meta,
+    Snapshot,
+)
 from holdfast.store.read.branch import walk
 from holdfast.store.read.fold import fold, mark_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from holdfast.model.state import State
     from holdfast.store.backend import Log
@@ -33,13 +43,19 @@ if TYPE_CHECKING:
     Rule = Callable[[Log], Callable[[Entry], bool]]
 
 
-def compact(recorder: Recorder, reading: SessionReader) -> Compaction:
-    """Drop what is off the branch or covered by the checkpoint."""
+def compact(
+    recorder: Recorder, reading: SessionReader, latest_events: Collection[str] = ()
+) -> Compaction:
+    """Drop what is off the branch or covered by the checkpoint, and what was replaced later.
+
+    Of the events named in ``latest_events`` the last one stays.
+    """
 
     def kept(log: Log) -> Callable[[Entry], bool]:
         checkpoint = reading.branch(whole=False).checkpoint
         keep_from = checkpoint.keep_from if checkpoint is not None else 0
-        return kept_by_compaction(branch_numbers(log, recorder.state.head, []), keep_from)
+        branch = branch_numbers(log, recorder.state.head, [])
+        return kept_by_compaction(branch, keep_from, replaced(log, latest_events))
 
     return _rewritten(recorder, kept)
 
@@ -171,7 +187,36 @@ def _length(record: Record) -> int:
     return record.length if isinstance(record, Damage) else len(record.line)
 
 
-def kept_by_compaction(branch: set[int], keep_from: int) -> Callable[[Entry], bool]:
+def replaced(log: Log, latest_events: Collection[str]) -> set[int]:
+    """Return the entries of which nothing counts any more: later ones say all that they say.
+
+    Facts, snapshots, and events of the names in ``latest_events``.
+    """
+    last: dict[tuple[str, str], int] = {}
+    found: set[int] = set()
+    for record in log.records():
+        body = record.body if isinstance(record, Entry) else None
+        if isinstance(body, Meta):
+            names = [("meta", name) for name in body.fields]
+        elif isinstance(body, Snapshot):
+            names = [("snapshot", body.name)]
+        elif isinstance(body, Custom) and body.name in latest_events:
+            names = [("event", body.name)]
+        else:
+            continue
+        assert isinstance(record, Entry)
+        found.add(record.seq)
+        if isinstance(body, Snapshot) and body.encoding == "none":
+            last.pop(names[0], None)
+            continue
+        for name in names:
+            last[name] = record.seq
+    return found.difference(last.values())
+
+
+def kept_by_compaction(
+    branch: set[int], keep_from: int, replaced: Collection[int] = ()
+) -> Callable[[Entry], bool]:
     """Return the rule of a compaction.
 
     Of the tree it keeps the branch from ``keep_from`` on. Session-wide lines stay, except those
@@ -181,6 +226,6 @@ def kept_by_compaction(branch: set[int], keep_from: int) -> Callable[[Entry], bo
     def keep(entry: Entry) -> bool:
         if entry.type in TREE:
             return entry.seq in branch and entry.seq >= keep_from
-        return entry.type not in ("mark", "gap", "head")
+        return entry.type not in ("mark", "gap", "head") and entry.seq not in replaced
 
     return keep
