@@ -36,7 +36,7 @@ def _reading(store: Store) -> Iterator[Callable[[], object]]:
 
     yield lambda: store.verify(SESSION)
     yield lambda: list(store.checkup(fix=False))
-    yield lambda: store.activity()
+    yield store.activity
     yield read
 
 
