@@ -83,7 +83,7 @@ def test_runners_are_found_asked_and_started(office, store):
 
     async def ask() -> None:
         everyone = await connect_all_runners(store)
-        assert [each.hello["pid"] for each in everyone.connections] == [pid]
+        assert [each.hello.pid for each in everyone.connections] == [pid]
         assert everyone.errors == []
         for each in everyone.connections:
             await each.close()
@@ -101,7 +101,7 @@ def test_runners_are_found_asked_and_started(office, store):
 
     async def start() -> int:
         async with runner_client(lambda: connect_or_start(found.launch, print)) as client:
-            return int((await client.request(StatusOf(id=new_request_id())))["status"]["pid"])
+            return (await client.request(StatusOf(id=new_request_id()))).status.pid
 
     assert run(start()) != pid
 

@@ -119,7 +119,8 @@ class ScriptedTurn:
         async def number() -> int:
             connection = await connect(path, {})
             await connection.close()
-            return int(connection.hello["pid"])
+            assert connection.hello.pid is not None
+            return connection.hello.pid
 
         try:
             return asyncio.run(number())

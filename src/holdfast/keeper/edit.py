@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -18,7 +18,7 @@ from holdfast.errors import SessionLocked, UsageError
 from holdfast.store.validation import edited_tags, tags_in, valid_tag, valid_title
 
 if TYPE_CHECKING:
-    from holdfast.runtime.protocol.messages import Request
+    from holdfast.runtime.protocol.messages import R, RequestFor
     from holdfast.store.store import Store
 
 
@@ -107,7 +107,7 @@ def tag_session(
 
         request = EditTags(id=_request_id(), add=added, remove=removed, replace=replace)
         answer = _ask_runner(store, locked, request, timeout_seconds)
-        return SessionTags(locked.session, answer["tags"])
+        return SessionTags(locked.session, answer.tags)
 
 
 def session_tags(store: Store, place: str | Path) -> SessionTags:
@@ -148,8 +148,8 @@ def _request_id() -> str:
 
 
 def _ask_runner(
-    store: Store, locked: SessionLocked, request: Request, timeout_seconds: float | None
-) -> dict[str, Any]:
+    store: Store, locked: SessionLocked, request: RequestFor[R], timeout_seconds: float | None
+) -> R:
     """Return the answer of the runner that holds a session.
 
     Raises:
@@ -159,7 +159,7 @@ def _ask_runner(
     from holdfast.keeper.runners import connect_runner  # noqa: PLC0415  few sessions run
     from holdfast.runtime.protocol.client import Refused, RunnerGone  # noqa: PLC0415  as above
 
-    async def ask() -> dict[str, Any]:
+    async def ask() -> R:
         async with asyncio.timeout(timeout_seconds):
             connection = await connect_runner(store, locked.session)
             try:

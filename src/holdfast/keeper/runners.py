@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 from msgspec import Struct
 
@@ -20,7 +19,7 @@ from holdfast.runtime.protocol.client import (
     connect,
     new_request_id,
 )
-from holdfast.runtime.protocol.messages import StatusOf
+from holdfast.runtime.protocol.messages import RunnerStatus, StatusOf
 from holdfast.runtime.protocol.reconnect import NO_HISTORY, ReconnectingClient
 from holdfast.runtime.protocol.socket_path import run_folder, socket_path
 from holdfast.runtime.runner.launch_options import Launch, RunOptions
@@ -57,7 +56,7 @@ async def connect_runner(
         connection = await connect(socket_path(store.path, session_id), environment or {})
     except RunnerGone:
         raise gone from None
-    if connection.hello.get("session") != session_id:
+    if connection.hello.session != session_id:
         await connection.close()
         raise gone
     return connection
@@ -83,43 +82,48 @@ async def connect_all_runners(store: Store) -> AllRunners:
     return AllRunners([each for each in found if isinstance(each, Connection)], errors)
 
 
+class UnreachableRunner(Struct, frozen=True):
+    """A runner that sent no status; ``trouble`` says why."""
+
+    session: str
+    pid: int | None
+    state: str
+    trouble: str
+
+
 class RunnerStatuses(Struct, frozen=True):
     """One row per runner, sorted by session, and the errors of sockets that are not ours.
 
-    A row is the status that the runner sent; of a runner that does not answer it has ``session``,
-    ``pid``, ``state`` and ``trouble``.
+    A row is the status that the runner sent, or says why there is none.
     """
 
-    rows: list[dict[str, Any]]
+    rows: list[RunnerStatus | UnreachableRunner]
     errors: list[HoldfastError]
 
 
 async def runner_statuses(store: Store) -> RunnerStatuses:
     """Ask every runner of a home for its status."""
     found = await connect_all_runners(store)
-    rows = list(await asyncio.gather(*(_status(each) for each in found.connections)))
+    rows = await asyncio.gather(*(_status(each) for each in found.connections))
     rows += [_silent(each.session, each) for each in found.errors if isinstance(each, RunnerSilent)]
     errors = [each for each in found.errors if not isinstance(each, RunnerSilent)]
-    return RunnerStatuses(sorted(rows, key=lambda row: str(row["session"])), errors)
+    return RunnerStatuses(sorted(rows, key=lambda row: row.session), errors)
 
 
-async def _status(connection: Connection) -> dict[str, Any]:
+async def _status(connection: Connection) -> RunnerStatus | UnreachableRunner:
     hello = connection.hello
     try:
-        answer = await connection.request(StatusOf(id=new_request_id()))
+        return (await connection.request(StatusOf(id=new_request_id()))).status
     except RunnerSilent as error:
-        return _silent(hello.get("session"), error)
+        return _silent(hello.session, error)
     except HoldfastError as error:
-        facts = {"session": hello.get("session"), "pid": hello.get("pid")}
-        return {**facts, "state": "unknown", "trouble": str(error)}
+        return UnreachableRunner(hello.session, hello.pid, "unknown", str(error))
     finally:
         await connection.close()
-    status: dict[str, Any] = answer["status"]
-    return status
 
 
-def _silent(session: str | None, error: RunnerSilent) -> dict[str, Any]:
-    return {"session": session, "pid": error.pid, "state": SILENT, "trouble": str(error)}
+def _silent(session: str, error: RunnerSilent) -> UnreachableRunner:
+    return UnreachableRunner(session, error.pid, SILENT, str(error))
 
 
 class RunnerLaunch(Struct, frozen=True):

@@ -17,7 +17,7 @@ import asyncio, pathlib
 from holdfast.cli.main import main
 from holdfast.runtime.protocol.client import Connection
 
-send = Connection.request
+send = Connection.ask
 
 async def held_up(self, request):
     if type(request).__name__ == "{0}":
@@ -26,7 +26,7 @@ async def held_up(self, request):
             await asyncio.sleep(0.01)
     return await send(self, request)
 
-Connection.request = held_up
+Connection.ask = held_up
 main()
 """
 

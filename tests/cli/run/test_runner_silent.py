@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.runtime.protocol import client
 from holdfast.runtime.protocol.client import RunnerGone, RunnerSilent, connect
@@ -94,8 +95,10 @@ def test_one_that_hangs_later_is_silent_then(program, stopped, monkeypatch):
 
     async def hang() -> None:
         connection = await connect(socket_path(program.home, other), {})
-        pid = connection.hello["pid"]
-        connection.hello["pid"] = 1  # as the first process of a container knows itself
+        pid = connection.hello.pid
+        assert pid is not None
+        # As the first process of a container knows itself.
+        connection.hello = replace(connection.hello, pid=1)
         os.kill(pid, signal.SIGSTOP)
         try:
             with pytest.raises(RunnerSilent, match=f"process {pid},"):

@@ -158,7 +158,8 @@ class WatchedTurn:
         """Ask the runner for its number; ``None`` if there is none."""
 
         async def number(connection: Connection) -> int:
-            return int(connection.hello["pid"])
+            assert connection.hello.pid is not None
+            return connection.hello.pid
 
         return self._with_runner(number)
 

@@ -7,25 +7,53 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import holdfast
 from holdfast.runtime.protocol.broadcast import Broadcaster
 from holdfast.runtime.protocol.client import connect
-from holdfast.runtime.protocol.messages import Request
+from holdfast.runtime.protocol.messages import (
+    PROTOCOL,
+    Greeting,
+    Reply,
+    Request,
+    RunnerStatus,
+    StatusOf,
+    StatusReply,
+)
 from holdfast.runtime.protocol.server import Server
 from tests.runtime.runner.runner_clients import Caller
 
+STATUS = RunnerStatus(
+    session="s",
+    pid=1,
+    version="0",
+    protocol=PROTOCOL,
+    state="idle",
+    started="",
+    memory_bytes=0,
+    clients=1,
+    queue=0,
+    model="m",
+    title=None,
+    workspace=None,
+    seq=-1,
+    trouble=None,
+)
 
-async def _nothing(_: Request) -> dict[str, Any]:
-    return {}
+
+async def no_work(request: Request) -> Reply:
+    """Answer as a runner that has nothing to do."""
+    if isinstance(request, StatusOf):
+        return StatusReply(status=STATUS)
+    return Reply()
 
 
 class Desk:
     """Serves one session; ``answer`` does what requests ask for."""
 
     def __init__(
-        self, folder: Path, answer: Callable[[Request], Awaitable[dict[str, Any]]] = _nothing
+        self, folder: Path, answer: Callable[[Request], Awaitable[Reply]] = no_work
     ) -> None:
         self._store = holdfast.open_store(folder / "home")
         self.session = self._store.create()
@@ -45,12 +73,11 @@ class Desk:
         self.broadcaster = broadcaster = Broadcaster(self.session)
         stop = broadcaster.listen()
 
-        async def answer(request: Request) -> dict[str, Any]:
+        async def answer(request: Request) -> Reply:
             return await self._answer(request)
 
-        self.server = server = Server(
-            self.path, broadcaster, answer, {"session": self.session.id, "pid": 1}
-        )
+        greeting = Greeting(protocol=PROTOCOL, version="0", session=self.session.id, pid=1)
+        self.server = server = Server(self.path, broadcaster, answer, greeting)
         await server.listen()
         try:
             yield broadcaster

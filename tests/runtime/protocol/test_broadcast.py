@@ -303,25 +303,25 @@ def test_a_request_under_way_is_not_begun_again_by_its_retry(tmp_path):
     begun: list[str] = []
     busy, go = asyncio.Event(), asyncio.Event()
 
-    async def answer(request: Any) -> dict[str, Any]:
+    async def answer(request: Any) -> protocol.Reply:
         begun.append(request.id)
         busy.set()
         await go.wait()
-        return {"number": len(begun)}
+        return protocol.PromptQueued(seq=len(begun))
 
     async def retry() -> None:
         with Desk(tmp_path, answer) as desk:
             async with desk.serving():
                 first, second = await desk.call(), await desk.call()
                 asked = [
-                    asyncio.ensure_future(caller.ask(protocol.Compact, id="same"))
+                    asyncio.ensure_future(caller.ask(protocol.Submit, content=[], id="same"))
                     for caller in (first, second)
                 ]
                 await busy.wait()
                 await desk.call()  # by now the request of the second has been read, too
                 go.set()
-                assert [each["number"] for each in await asyncio.gather(*asked)] == [1, 1]
-                assert (await first.ask(protocol.Compact, id="same"))["number"] == 1
+                assert [each["seq"] for each in await asyncio.gather(*asked)] == [1, 1]
+                assert (await first.ask(protocol.Submit, content=[], id="same"))["seq"] == 1
                 for caller in (first, second):
                     await caller.close()
 
@@ -332,10 +332,10 @@ def test_a_request_under_way_is_not_begun_again_by_its_retry(tmp_path):
 def test_a_request_that_fails_by_a_mistake_of_ours_is_told_and_may_be_tried_again(tmp_path, caplog):
     fails = [ZeroDivisionError("division by zero")]
 
-    async def answer(_: Any) -> dict[str, Any]:
+    async def answer(_: Any) -> protocol.Reply:
         if fails:
             raise fails.pop()
-        return {"fine": True}
+        return protocol.Scheduled(after_turn=True)
 
     async def ask() -> None:
         with Desk(tmp_path, answer) as desk:
@@ -343,7 +343,7 @@ def test_a_request_that_fails_by_a_mistake_of_ours_is_told_and_may_be_tried_agai
                 caller = await desk.call()
                 with pytest.raises(Refused, match="failed at this: division by zero"):
                     await caller.ask(protocol.Compact, id="x")
-                assert (await caller.ask(protocol.Compact, id="x"))["fine"]
+                assert (await caller.ask(protocol.Compact, id="x"))["after_turn"]
                 await caller.close()
 
     run(ask())
@@ -356,9 +356,9 @@ def test_only_so_many_answers_are_remembered(tmp_path, monkeypatch):
     monkeypatch.setattr(server, "_MOST_REMEMBERED", 2)
     done: list[str] = []
 
-    async def answer(request: Any) -> dict[str, Any]:
+    async def answer(request: Any) -> protocol.Reply:
         done.append(request.id)
-        return {}
+        return protocol.Reply()
 
     async def ask() -> None:
         with Desk(tmp_path, answer) as desk:

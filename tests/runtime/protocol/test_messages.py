@@ -7,8 +7,9 @@ from typing import Any, get_args
 import pytest
 from msgspec import Raw
 
+from holdfast.errors import UsageError
 from holdfast.runtime.protocol import messages as protocol
-from holdfast.runtime.protocol.messages import decode_event, encode, is_reply
+from holdfast.runtime.protocol.messages import decode_envelope, decode_event, encode
 
 WIRE: list[tuple[protocol.RunnerEvent, bytes]] = [
     (
@@ -179,6 +180,118 @@ def test_no_request_is_left_out():
     assert {type(request) for request, _ in REQUESTS} == set(get_args(protocol.Request))
 
 
+STATUS = protocol.RunnerStatus(
+    session="s",
+    pid=1,
+    version="0",
+    protocol=1,
+    state="idle",
+    started="2026-11-18T12:00:00.000Z",
+    memory_bytes=2,
+    clients=3,
+    queue=4,
+    model="m",
+    title="half \ud800",
+    workspace="/w",
+    seq=5,
+    trouble=None,
+)
+STEP = protocol.RestoredFile(path="a", action="skip", before="x", now=None, reason="edited")
+REPLIES: list[tuple[protocol.Request, protocol.Reply, bytes]] = [
+    (
+        protocol.Hello(id="1", protocol=1, version="0"),
+        protocol.Greeting(protocol=1, version="0", session="s", pid=7),
+        b'{"type":"hello","to":"1","protocol":1,"version":"0","session":"s","pid":7}',
+    ),
+    (protocol.Rename(id="1", title=""), protocol.Reply(), b'{"type":"reply","to":"1","ok":true}'),
+    (
+        protocol.Submit(id="1", content=[]),
+        protocol.PromptQueued(seq=3),
+        b'{"type":"reply","to":"1","ok":true,"seq":3}',
+    ),
+    (
+        protocol.Submit(id="1", content=[]),
+        protocol.PromptQueued(seq=3, held=True),
+        b'{"type":"reply","to":"1","ok":true,"seq":3,"held":true}',
+    ),
+    (
+        protocol.RunQueue(id="1"),
+        protocol.QueueReleased(queue=[1, 2]),
+        b'{"type":"reply","to":"1","ok":true,"queue":[1,2]}',
+    ),
+    (
+        protocol.Cancel(id="1"),
+        protocol.TurnRunning(running=True),
+        b'{"type":"reply","to":"1","ok":true,"running":true}',
+    ),
+    (
+        protocol.Compact(id="1"),
+        protocol.Scheduled(after_turn=False),
+        b'{"type":"reply","to":"1","ok":true,"after_turn":false}',
+    ),
+    (
+        protocol.EditTags(id="1"),
+        protocol.TagsEdited(tags=["a"]),
+        b'{"type":"reply","to":"1","ok":true,"tags":["a"]}',
+    ),
+    (
+        protocol.Rewind(id="1", to=None),
+        protocol.Rewound(files=[STEP]),
+        (
+            b'{"type":"reply","to":"1","ok":true,"files":[{"path":"a","action":"skip",'
+            b'"before":"x","now":null,"reason":"edited"}]}'
+        ),
+    ),
+    (
+        protocol.Rewind(id="1", to=None),
+        protocol.Rewound(autorun=[".envrc"]),
+        b'{"type":"reply","to":"1","ok":true,"files":[],"autorun":[".envrc"]}',
+    ),
+    (
+        protocol.StatusOf(id="1"),
+        protocol.StatusReply(status=STATUS),
+        (
+            b'{"type":"reply","to":"1","ok":true,"status":{"session":"s","pid":1,"version":"0",'
+            b'"protocol":1,"state":"idle","started":"2026-11-18T12:00:00.000Z","memory_bytes":2,'
+            b'"clients":3,"queue":4,"model":"m","title":"half \\ud800","workspace":"/w","seq":5,'
+            b'"trouble":null,"foreign":false}}'
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("request_", "reply", "line"), REPLIES)
+def test_the_wire_form_of_each_reply_is_frozen(request_, reply, line):
+    assert protocol.encode_reply(request_, reply) == line + b"\n"
+    assert protocol.decode_reply(line + b"\n", request_) == reply
+    newer = line[:-1] + b',"added":{"later":[1]}}\n'
+    assert protocol.decode_reply(newer, request_) == reply
+
+
+def test_no_reply_is_left_out():
+    assert {type(reply) for _, reply, _ in REPLIES} == {
+        protocol.Reply,
+        *protocol.Reply.__subclasses__(),
+    }
+
+
+def test_the_wire_form_of_a_refusal_is_frozen():
+    line = protocol.refusal("1", UsageError("No."))
+    assert line == (
+        b'{"type":"reply","to":"1","ok":false,"error":"No.","kind":"UsageError","exit_code":2}\n'
+    )
+    assert protocol.decode_reply(line, protocol.Stop(id="1")) == protocol.RefusedReply(
+        error="No.", kind="UsageError", exit_code=2
+    )
+
+
+def test_a_reply_of_another_shape_is_an_error():
+    with pytest.raises(ValueError, match="seq"):
+        protocol.decode_reply(
+            b'{"type":"reply","to":"1","ok":true}\n', protocol.Submit(id="1", content=[])
+        )
+
+
 @pytest.mark.parametrize("line", [line for _, line in WIRE])
 def test_a_field_that_a_newer_runner_added_is_ignored(line):
     newer = line[:-1] + b',"added":{"later":[1]}}\n'
@@ -206,10 +319,15 @@ def test_what_is_no_message_is_rejected(line):
 
 
 def test_replies_are_told_from_events():
-    assert is_reply(b'{"type":"reply","to":"1","ok":true}\n')
-    assert is_reply(b'{"type":"reply","to":"","ok":false,"error":"half \\ud800"}\n')
-    assert not is_reply(b'{"type":"note","text":"half \\ud800"}\n')
-    assert not is_reply(b'{"type":"added_later"}\n')
+    def told(line: bytes) -> tuple[str | None, bool]:
+        found = decode_envelope(line)
+        return found.to, found.ok
+
+    assert told(b'{"type":"reply","to":"1","ok":true}\n') == ("1", True)
+    assert told(b'{"type":"hello","to":"1"}\n') == ("1", True)
+    assert told(b'{"type":"reply","to":"","ok":false,"error":"half \\ud800"}\n') == ("", False)
+    assert told(b'{"type":"note","text":"half \\ud800"}\n') == (None, True)
+    assert told(b'{"type":"added_later"}\n') == (None, True)
 
 
 @pytest.mark.parametrize("odd", ['"half \\ud800"', "NaN", "9" * 5000, "1e999"])

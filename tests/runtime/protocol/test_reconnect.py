@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast import user
 from holdfast.errors import HoldfastError, StorageError
@@ -13,7 +14,7 @@ from holdfast.runtime.protocol import messages as protocol
 from holdfast.runtime.protocol import reconnect
 from holdfast.runtime.protocol.client import Connection, RunnerGone, connect, new_request_id
 from holdfast.runtime.protocol.reconnect import Connected, Disconnected, ReconnectingClient
-from tests.runtime.protocol.in_process_server import Desk
+from tests.runtime.protocol.in_process_server import STATUS, Desk
 from tests.runtime.runner.runner_clients import run
 
 
@@ -34,7 +35,7 @@ class FakeRunners:
     async def connect(self) -> Connection:
         self.connected += 1
         connection = await connect(self._desk.path, {})
-        connection.hello["pid"] = self.connected
+        connection.hello = replace(connection.hello, pid=self.connected)
         return connection
 
 
@@ -98,27 +99,27 @@ def test_a_request_is_sent_again_to_the_next_runner_with_its_id(tmp_path, monkey
     monkeypatch.setattr(reconnect, "_RETRY_SECONDS", 0.001)
     asked: list[str] = []
 
-    async def answer(request: protocol.Request) -> dict[str, Any]:
+    async def answer(request: protocol.Request) -> protocol.Reply:
         asked.append(request.id)
         if len(asked) == 1:  # it dies before it has replied
             for subscriber in list(own.broadcaster.clients):
                 subscriber.drop()
             raise StorageError("it is gone")
-        return {"seq": 5}
+        return protocol.Scheduled(after_turn=True)
 
-    async def ask() -> dict[str, Any]:
+    async def ask() -> protocol.Scheduled:
         async with own.serving(), ReconnectingClient(FakeRunners(own).connect) as client:
             return await client.request(protocol.Compact(id="once"))
 
     with Desk(tmp_path, answer) as own:
-        assert run(ask())["seq"] == 5
+        assert run(ask()).after_turn
     assert asked == ["once", "once"]
 
 
 def test_a_cancel_is_not_sent_to_the_next_runner(tmp_path):
     asked: list[str] = []
 
-    async def answer(request: protocol.Request) -> dict[str, Any]:
+    async def answer(request: protocol.Request) -> protocol.Reply:
         asked.append(request.id)
         raise RunnerGone("it is stopping")
 
@@ -297,8 +298,8 @@ def test_a_client_over_one_connection_never_makes_another(desk):
 def test_until_idle_yields_all_that_came_before_the_runner_was_idle(tmp_path):
     states = ["running", "idle"]
 
-    async def answer(_: protocol.Request) -> dict[str, Any]:
-        return {"status": {"state": states.pop(0)}}
+    async def answer(_: protocol.Request) -> protocol.Reply:
+        return protocol.StatusReply(status=replace(STATUS, state=states.pop(0)))
 
     async def follow() -> list[str]:
         async with own.serving() as broadcaster:
@@ -316,3 +317,15 @@ def test_until_idle_yields_all_that_came_before_the_runner_was_idle(tmp_path):
     with Desk(tmp_path, answer) as own:
         assert run(follow()) == ["a", "b"]
     assert states == []
+
+
+def test_a_reply_of_another_shape_is_an_error_and_no_traceback(tmp_path):
+    async def answer(_: protocol.Request) -> protocol.Reply:
+        return protocol.Reply()
+
+    async def ask() -> None:
+        async with own.serving(), ReconnectingClient(FakeRunners(own).connect) as client:
+            await client.request(protocol.Submit(id="1", content=[]))
+
+    with Desk(tmp_path, answer) as own, pytest.raises(StorageError, match="reply cannot be under"):
+        run(ask())

@@ -14,7 +14,7 @@ import pytest
 from holdfast.runtime.protocol import messages as protocol
 from holdfast.runtime.protocol import server
 from holdfast.runtime.protocol import socket_path as address
-from tests.runtime.protocol.in_process_server import Desk
+from tests.runtime.protocol.in_process_server import Desk, no_work
 from tests.runtime.runner.runner_clients import run
 
 _HELLO = b'{"type":"hello","id":"h","protocol":1,"version":"1"}\n'
@@ -31,9 +31,11 @@ def test_requests_of_a_client_that_takes_no_replies_wait_and_all_are_done(tmp_pa
     """It is not dropped: it gets its replies when it takes them, and others do not notice."""
     done: list[str] = []
 
-    async def answer(request: Any) -> dict[str, Any]:
+    async def answer(request: Any) -> protocol.Reply:
         done.append(request.id)
-        return {"much": "x" * 20_000}
+        if isinstance(request, protocol.StatusOf):
+            return await no_work(request)
+        return protocol.TagsEdited(tags=["x" * 20_000])
 
     async def pipeline() -> None:
         with Desk(tmp_path, answer) as desk:
@@ -41,7 +43,7 @@ def test_requests_of_a_client_that_takes_no_replies_wait_and_all_are_done(tmp_pa
                 read, write = await desk.raw()
                 transport: Any = write.transport
                 transport.pause_reading()
-                asked = [b'{"type":"compact","id":"%d"}\n' % number for number in range(2000)]
+                asked = [b'{"type":"edit_tags","id":"%d"}\n' % number for number in range(2000)]
                 sending = asyncio.ensure_future(_write_all(write, [_HELLO, *asked], []))
                 other = await desk.call()
                 for _ in range(300):
@@ -60,10 +62,10 @@ def test_requests_of_a_client_that_takes_no_replies_wait_and_all_are_done(tmp_pa
 def test_what_a_client_sends_while_it_is_busy_is_left_in_its_socket(tmp_path):
     go = asyncio.Event()
 
-    async def answer(request: Any) -> dict[str, Any]:
+    async def answer(request: Any) -> protocol.Reply:
         if isinstance(request, protocol.Compact):
             await go.wait()
-        return {}
+        return await no_work(request)
 
     async def flood() -> None:
         with Desk(tmp_path, answer) as desk:
@@ -135,9 +137,9 @@ def test_status_that_is_asked_for_often_has_nothing_forgotten(tmp_path, monkeypa
     monkeypatch.setattr(server, "_MOST_REMEMBERED", 2)
     done: list[str] = []
 
-    async def answer(request: Any) -> dict[str, Any]:
+    async def answer(request: Any) -> protocol.Reply:
         done.append(request.id)
-        return {}
+        return await no_work(request)
 
     async def ask() -> None:
         with Desk(tmp_path, answer) as desk:
@@ -158,11 +160,11 @@ def test_what_is_under_way_is_not_forgotten_for_what_comes_behind(tmp_path, monk
     monkeypatch.setattr(server, "_MOST_REMEMBERED", 1)
     go, done = asyncio.Event(), []
 
-    async def answer(request: Any) -> dict[str, Any]:
+    async def answer(request: Any) -> protocol.Reply:
         done.append(request.id)
         if request.id == "slow":
             await go.wait()
-        return {}
+        return await no_work(request)
 
     async def ask() -> None:
         with Desk(tmp_path, answer) as desk:

@@ -59,7 +59,8 @@ class Caller:
 
     @property
     def pid(self) -> int:
-        return int(self.connection.hello["pid"])
+        assert self.connection.hello.pid is not None
+        return self.connection.hello.pid
 
     async def _listen(self) -> None:
         while (event := await self.connection.next_event()) is not None:
@@ -72,7 +73,8 @@ class Caller:
 
     async def ask(self, kind: type[Any], **fields: Any) -> dict[str, Any]:
         request = kind(**{"id": new_request_id(), **fields})
-        return await self.connection.request(request)
+        reply: dict[str, Any] = msgspec.to_builtins(await self.connection.request(request))
+        return reply
 
     async def attach(self, after: int = -1, **fields: Any) -> None:
         await self.ask(protocol.Attach, after=after, **fields)

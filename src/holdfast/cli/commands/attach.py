@@ -272,10 +272,10 @@ class _Attached:
         The runner is asked first: a queued prompt may be about to run.
         """
         status = await self._client.status()
-        if status is None or status["state"] != "idle":
+        if status is None or status.state != "idle":
             return  # a runner that is gone: the next one sends its state
-        if status["queue"] not in (0, self._held):
-            self._held = status["queue"]
+        if status.queue not in (0, self._held):
+            self._held = status.queue
             self._transcript.say(f"{self._held} prompt(s) are on hold; /run-queue runs them")
         if not self._client.answers:
             self._leave(0)

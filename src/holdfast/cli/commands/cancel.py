@@ -25,5 +25,5 @@ async def _cancel(session: str) -> None:
     connection = await connect_runner(store, resolve_running(store, session))
     answer = await connection.request(Cancel(id=new_request_id()))
     await connection.close()
-    if not answer.get("running"):
+    if not answer.running:
         click.echo("holdfast: no turn was running", err=True)

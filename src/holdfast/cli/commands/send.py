@@ -37,6 +37,6 @@ async def _send(session: str, text: str, workspace: str | None, request_id: str)
     session_id = resolve_running(store, session)
     async with session_connection(store, session_id, workspace) as client:
         answer = await client.request(Submit(id=request_id, content=[Text(text=text)]))
-        click.echo(f"{session_id} {answer['seq']}")
+        click.echo(f"{session_id} {answer.seq}")
         if os.getpid() != 1:  # or it runs here, and is waited for
             note(f"still running; attach with: holdfast attach {session_id}")

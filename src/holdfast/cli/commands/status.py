@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import click
+from msgspec import to_builtins
 
 from holdfast import open_store
 from holdfast.cli.run.output import note
-from holdfast.keeper.runners import runner_statuses
+from holdfast.keeper.runners import UnreachableRunner, runner_statuses
 from holdfast.keeper.text import age, printable
 from holdfast.model.codec import dumps
+from holdfast.runtime.protocol.messages import RunnerStatus
 
 _TITLE_WIDTH = 40
 
@@ -25,22 +26,21 @@ def command(*, as_json: bool) -> None:
         note(str(error))
     for row in found.rows:
         if as_json:
-            click.echo(dumps(row))
+            click.echo(dumps(to_builtins(row)))
         else:
             click.echo(_line(row))
     if not found.rows and not as_json:
         click.echo("nothing is running", err=True)
 
 
-def _line(row: dict[str, Any]) -> str:
-    if "version" not in row:
-        return f"{row['session']}  {row['state']}  ! {printable(row['trouble'])}"
-    memory = row.get("memory_bytes", 0) / 1_000_000
-    title = printable(row.get("title") or "")[:_TITLE_WIDTH]
-    foreign = "[foreign] " if row.get("foreign") else ""
-    trouble = f"  ! {printable(row['trouble'])}" if row.get("trouble") else ""
+def _line(row: RunnerStatus | UnreachableRunner) -> str:
+    if isinstance(row, UnreachableRunner):
+        return f"{row.session}  {row.state}  ! {printable(row.trouble)}"
+    memory = row.memory_bytes / 1_000_000
+    title = printable(row.title or "")[:_TITLE_WIDTH]
+    foreign = "[foreign] " if row.foreign else ""
+    trouble = f"  ! {printable(row.trouble)}" if row.trouble else ""
     return (
-        f"{row['session']}  {row['state']:8} pid {row['pid']:<7} "
-        f"{age(row.get('started')):>6}  {memory:5.0f} MB  "
-        f"{row.get('queue', 0):>3} queued  {row['version']}  {foreign}{title}{trouble}"
+        f"{row.session}  {row.state:8} pid {row.pid:<7} {age(row.started):>6}  {memory:5.0f} MB  "
+        f"{row.queue:>3} queued  {row.version}  {foreign}{title}{trouble}"
     )

@@ -51,10 +51,10 @@ async def _stop(session: str | None, *, everything: bool, after_turn: bool) -> i
 
 
 async def _stopped(connection: Connection, *, after_turn: bool) -> None:
-    session = connection.hello["session"]
+    session = connection.hello.session
     try:
         answer = await connection.request(Stop(id=new_request_id(), after_turn=after_turn))
-        if after_turn and answer.get("running"):
+        if after_turn and answer.running:
             click.echo(f"{session} stops when its turn has ended")
             return
         await _wait_stopped(connection)
@@ -65,7 +65,7 @@ async def _stopped(connection: Connection, *, after_turn: bool) -> None:
 
 async def _wait_stopped(connection: Connection) -> None:
     """Return when the runner has released the session; print what delays it (a full disk)."""
-    session, last = connection.hello["session"], ""
+    session, last = connection.hello.session, ""
     # Attached only now, after the request to stop: where hang-ups end turns, this must not be one.
     client = ReconnectingClient.over(connection, after=NO_HISTORY, live=False)
     try:

@@ -67,7 +67,7 @@ async def _handed_over(launch: Launch, options: Options, text: str) -> int | Non
         seq = None
         if text:
             submit = Submit(id=new_request_id(), content=[Text(text=text)], limits=options.limits)
-            seq = int((await connection.request(submit))["seq"])
+            seq = (await connection.request(submit)).seq
         if options.run_queue:
             await connection.request(RunQueue(id=new_request_id()))
         return seq

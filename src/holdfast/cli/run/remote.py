@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from typing import Any, Literal
+from typing import Literal
 
 from holdfast.cli.run.detach import check_changeable, check_limits, switch_model
 from holdfast.cli.run.options import Options
@@ -31,6 +31,7 @@ from holdfast.runtime.protocol.messages import (
     QuestionAsked,
     Rename,
     RunnerExited,
+    RunnerStatus,
     RunQueue,
     StateChanged,
     StatusOf,
@@ -105,13 +106,13 @@ class _Client:
         self._signals.told = lambda name: loop.call_soon_threadsafe(self._ended, name)
         self._signals.raises = False
         connection = await connect_runner(self._store, self._id, os.environ)
-        status = (await connection.request(StatusOf(id=new_request_id())))["status"]
+        status = (await connection.request(StatusOf(id=new_request_id()))).status
         # How a turn ended is not in every entry: a client that lost its runner cannot go on.
-        client = ReconnectingClient.over(connection, after=status["seq"], live=False)
+        client = ReconnectingClient.over(connection, after=status.seq, live=False)
         self._client = client
         with self._store.open(self._id, mode="read") as session:
             before, provider = session.totals, str(session.meta.get("provider"))
-        choice = Choice(provider, status["model"], _RUNS_ELSEWHERE)
+        choice = Choice(provider, status.model, _RUNS_ELSEWHERE)
         self._introduce(choice, status)
         failure: HoldfastError | None = None
         try:
@@ -133,7 +134,7 @@ class _Client:
         self._signals.told = None
         return ending.exit_code
 
-    def _introduce(self, choice: Choice, status: dict[str, Any]) -> None:
+    def _introduce(self, choice: Choice, status: RunnerStatus) -> None:
         self._output.session(
             {
                 "session_id": self._id,
@@ -141,8 +142,8 @@ class _Client:
                 "provider": choice.provider,
                 "model": choice.model,
                 "why": choice.reason,
-                "workspace": status["workspace"],
-                "runner": status["pid"],
+                "workspace": status.workspace,
+                "runner": status.pid,
                 "version": __version__,
             }
         )
@@ -195,7 +196,7 @@ class _Client:
         if text and self._goes_on:
             await self._prompt(client, text)
         if options.run_queue and self._goes_on:
-            for queued in (await client.request(RunQueue(id=new_request_id())))["queue"]:
+            for queued in (await client.request(RunQueue(id=new_request_id()))).queue:
                 await self._until_ended(client, queued)
 
     async def _prompt(self, client: ReconnectingClient, text: str) -> None:
@@ -204,11 +205,12 @@ class _Client:
         How others' turns ended before it was taken is no concern of it.
         """
         submit = Submit(id=new_request_id(), content=[Text(text=text)], limits=self._options.limits)
-        reply = await client.request(submit)
-        self._stage, self._waiting = "queued", reply["seq"]
+        answer = await client.ask(submit)
+        seq = answer.reply.seq
+        self._stage, self._waiting = "queued", seq
         if self._told:
             await self._cancel(client)
-        await self._until_ended(client, reply["seq"], reply["events_before"])
+        await self._until_ended(client, seq, answer.events_before)
 
     @property
     def _goes_on(self) -> bool:

@@ -8,7 +8,6 @@ has to attach again. Only while a reply is outstanding is everything read that c
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
 import struct
@@ -17,7 +16,9 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Generic
+
+from msgspec import Struct
 
 from holdfast.errors import HoldfastError, StorageError
 from holdfast.model.ids import new_name
@@ -27,13 +28,17 @@ from holdfast.runtime.protocol.messages import (
     REFRESHED,
     Attach,
     Detach,
+    Greeting,
     Hello,
-    Request,
+    R,
+    RefusedReply,
+    RequestFor,
     RunnerEvent,
     StatusOf,
+    decode_envelope,
     decode_event,
+    decode_reply,
     encode,
-    is_reply,
 )
 from holdfast.runtime.protocol.socket_path import is_foreign
 from holdfast.version import __version__
@@ -110,11 +115,21 @@ def _plain(value: str) -> bool:
     return True
 
 
+class Answer(Struct, Generic[R], frozen=True):
+    """The reply to a request, and how many events of its connection came before it."""
+
+    reply: R
+    events_before: int
+
+
+_ReplyLine = tuple[bytes, int]  # and how many events came before it
+
+
 class Connection:
     """A connection to a runner; ``hello`` is the runner's first message.
 
     ``is_new`` tells that the runner was started for this client. ``taken`` counts the events that
-    were taken; each reply has, as ``events_before``, how many events came before it.
+    were taken.
     """
 
     def __init__(
@@ -123,23 +138,27 @@ class Connection:
         self._read = read
         self._write = write
         self._session = session
-        self._replies: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._replies: dict[str, asyncio.Future[_ReplyLine]] = {}
         self._events: asyncio.Queue[tuple[RunnerEvent, int] | None] = asyncio.Queue()
         self._untaken_bytes = 0
         self.taken = 0
         self._room = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
         self._attached = False
-        self.hello: dict[str, Any] = {}
+        self.hello = Greeting()
         self.is_new = False
 
     @property
     def skewed(self) -> bool:
         """Whether the runner speaks another protocol: it can only be followed and stopped."""
-        return bool(self.hello.get("protocol") != PROTOCOL)
+        return self.hello.protocol != PROTOCOL
 
-    async def request(self, request: Request) -> dict[str, Any]:
-        """Send a request and return the reply.
+    async def request(self, request: RequestFor[R]) -> R:
+        """Send a request and return the reply; raises as ``ask``."""
+        return (await self.ask(request)).reply
+
+    async def ask(self, request: RequestFor[R]) -> Answer[R]:
+        """Send a request; return the reply, and how many events came before it.
 
         Raises:
             Refused: it was not done; says why.
@@ -148,7 +167,7 @@ class Connection:
         """
         if self.hung_up:
             raise RunnerGone("The runner has hung up.")
-        reply: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[_ReplyLine] = asyncio.get_running_loop().create_future()
         self._replies[request.id] = reply
         self._room.set()
         self._attached = self._attached or isinstance(request, Attach)
@@ -157,7 +176,7 @@ class Connection:
             async with asyncio.timeout(seconds):
                 self._write.write(encode(request))
                 await self._write.drain()
-                answer = await reply
+                line, events_before = await reply
         except TimeoutError:
             raise RunnerSilent(self._session, self._pid()) from None
         except OSError as error:
@@ -166,12 +185,15 @@ class Connection:
             self._replies.pop(request.id, None)
             if not reply.cancel() and not reply.cancelled():
                 reply.exception()  # the runner hung up while we sent; that is raised already
-        if not answer.get("ok", True):
-            told, kind = str(answer.get("error")), str(answer.get("kind"))
-            if kind == RunnerGone.__name__:
-                raise RunnerGone(told)
-            raise Refused(told, kind, int(answer.get("exit_code", 1)))
-        return answer
+        try:
+            answer = decode_reply(line, request)
+        except ValueError as error:
+            raise StorageError(f"The runner's reply cannot be understood: {error}.") from None
+        if not isinstance(answer, RefusedReply):
+            return Answer(answer, events_before)
+        if answer.kind == RunnerGone.__name__:
+            raise RunnerGone(answer.error)
+        raise Refused(answer.error, answer.kind, answer.exit_code)
 
     async def next_event(self) -> RunnerEvent | None:
         """Return the next event; ``None`` once the runner has hung up and all events are taken."""
@@ -229,18 +251,18 @@ class Connection:
                     reply.set_exception(ConnectionResetError("it hung up"))
 
     def _take(self, line: bytes) -> None:
-        if is_reply(line):
-            self._reply(json.loads(line))
+        if (to := decode_envelope(line).to) is not None:
+            self._reply(to, line)
         elif (event := decode_event(line)) is not None:
             self._events.put_nowait((event, len(line)))
             self._untaken_bytes += len(line)
 
-    def _reply(self, message: dict[str, Any]) -> None:
+    def _reply(self, to: str, line: bytes) -> None:
         """Pass on a reply; one without an id says why the runner hangs up, and goes to all."""
-        message["events_before"] = self.taken + self._events.qsize()
+        received = line, self.taken + self._events.qsize()
         for name, waiting in self._replies.items():
-            if message["to"] in (name, "") and not waiting.done():
-                waiting.set_result(message)
+            if to in (name, "") and not waiting.done():
+                waiting.set_result(received)
 
     async def _let_be_taken(self) -> None:
         """Wait while too many events are untaken, unless a reply is outstanding."""
@@ -253,11 +275,11 @@ class Connection:
 
         The system's answer comes first: a runner in a container has another id inside of it.
         """
-        return _peer_pid(self._write.get_extra_info("socket")) or self.hello.get("pid")
+        return _peer_pid(self._write.get_extra_info("socket")) or self.hello.pid
 
 
-async def state_of(path: Path, seconds: float) -> str | None:
-    """Return the state of the runner at ``path``, ``None`` if it sends none.
+async def state_of(path: Path, seconds: float) -> str:
+    """Return the state of the runner at ``path``.
 
     Raises:
         TimeoutError: it does not answer in time.
@@ -266,11 +288,9 @@ async def state_of(path: Path, seconds: float) -> str | None:
     async with asyncio.timeout(seconds):
         connection = await connect(path, {})  # asking must not change the environment of commands
         try:
-            answer = await connection.request(StatusOf(id=new_request_id()))
+            return (await connection.request(StatusOf(id=new_request_id()))).status.state
         finally:
             await connection.close()
-    state = answer.get("status", {}).get("state")
-    return state if isinstance(state, str) else None
 
 
 async def connect(

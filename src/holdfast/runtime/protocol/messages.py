@@ -1,8 +1,9 @@
-"""The messages between clients and a runner: requests, events, and their JSON lines.
+"""The messages between clients and a runner: requests, replies, events, and their JSON lines.
 
 A client starts with ``hello``, and the runner answers with its own. After that the client sends
-requests, each with an ``id`` that the client makes, and gets one reply per request. A request sent
-again with the same id, on any connection, has no second effect. A client that attached gets the
+requests, each with an ``id`` that the client makes, and gets one reply per request, of the type
+that the request's class names. A request sent again with the same id, on any connection, has no
+second effect. A client that attached gets the
 entries after the number it named, then every event as it happens.
 
 The bytes of each message are frozen by ``tests/runtime/protocol/test_messages.py``. Clients ignore
@@ -14,10 +15,10 @@ change. ``docs/protocol.md`` describes every message.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar, get_args
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.journal import bounded
@@ -31,11 +32,123 @@ REFRESHED = frozenset({"PATH", "SSH_AUTH_SOCK", "DISPLAY", "WAYLAND_DISPLAY", "X
 """Variables that a client sends with hello, beside providers' keys; they are never recorded."""
 
 
-class _Request(Struct, frozen=True, tag_field="type", kw_only=True):
+# Replies
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """The request was done; there is nothing more to say."""
+
+
+class Greeting(Reply, frozen=True, kw_only=True):
+    """The runner's own hello. ``pid`` is its process as it knows it, in a container perhaps."""
+
+    protocol: int = 0
+    version: str = ""
+    session: str = ""
+    pid: int | None = None
+
+
+class PromptQueued(Reply, frozen=True, kw_only=True):
+    """The prompt is durable as entry ``seq``; ``held`` if it waits for the next runner."""
+
+    seq: int
+    held: bool | UnsetType = UNSET
+
+
+class QueueReleased(Reply, frozen=True, kw_only=True):
+    """The held prompts with these numbers are run."""
+
+    queue: list[int]
+
+
+class TurnRunning(Reply, frozen=True, kw_only=True):
+    """Whether a turn was running when the request came."""
+
+    running: bool = False
+
+
+class Scheduled(Reply, frozen=True, kw_only=True):
+    """``after_turn``: a turn is running, and the request is done after it."""
+
+    after_turn: bool = False
+
+
+class TagsEdited(Reply, frozen=True, kw_only=True):
+    """The tags that the session now has."""
+
+    tags: list[str]
+
+
+class RestoredFile(Struct, frozen=True, kw_only=True):
+    """What a rewind did with one file: restore, remove, skip (``reason`` says why) or nothing.
+
+    ``before`` and ``now`` are digests of its content: the earlier one, and that at the rewind.
+    """
+
+    path: str
+    action: str
+    before: str | None = None
+    now: str | None = None
+    reason: str = ""
+
+
+class Rewound(Reply, frozen=True, kw_only=True):
+    """What became of each file. With ``autorun`` nothing was done: the user has to decide first."""
+
+    files: list[RestoredFile] = field(default_factory=list)
+    autorun: list[str] | UnsetType = UNSET
+
+
+class RunnerStatus(Struct, frozen=True, kw_only=True):
+    """The status of a runner. ``state`` is running, waiting (for an approval) or idle.
+
+    ``foreign``: the session has entries from elsewhere that the user has not accepted.
+    """
+
+    session: str
+    pid: int
+    version: str
+    protocol: int
+    state: str
+    started: str
+    memory_bytes: int
+    clients: int
+    queue: int
+    model: str
+    title: str | None
+    workspace: str | None
+    seq: int
+    trouble: str | None
+    foreign: bool = False
+
+
+class StatusReply(Reply, frozen=True, kw_only=True):
+    """The status of the runner."""
+
+    status: RunnerStatus
+
+
+class RefusedReply(Struct, frozen=True, kw_only=True):
+    """The request was not done. ``kind`` is the name of the error, ``error`` its sentence."""
+
+    error: str = ""
+    kind: str = ""
+    exit_code: int = 1
+
+
+# Requests
+
+R = TypeVar("R", bound=Reply)
+R_co = TypeVar("R_co", bound=Reply, covariant=True)
+
+
+class RequestFor(Struct, Generic[R_co], frozen=True, tag_field="type", kw_only=True):
+    """A request; ``R_co`` is the type of its reply."""
+
     id: str
 
 
-class Hello(_Request, frozen=True, kw_only=True, tag="hello"):
+class Hello(RequestFor[Greeting], frozen=True, kw_only=True, tag="hello"):
     """The first message: the client's protocol, and the variables that it passes on."""
 
     protocol: int
@@ -43,7 +156,7 @@ class Hello(_Request, frozen=True, kw_only=True, tag="hello"):
     environment: dict[str, str] = field(default_factory=dict)
 
 
-class Attach(_Request, frozen=True, kw_only=True, tag="attach"):
+class Attach(RequestFor[Reply], frozen=True, kw_only=True, tag="attach"):
     """Send entries numbered above ``after``, then every event.
 
     ``answers`` tells that a person can approve tool calls here; questions wait for such clients.
@@ -54,37 +167,37 @@ class Attach(_Request, frozen=True, kw_only=True, tag="attach"):
     answers: bool = False
 
 
-class Detach(_Request, frozen=True, kw_only=True, tag="detach"):
+class Detach(RequestFor[Reply], frozen=True, kw_only=True, tag="detach"):
     """Send only replies from now on; that the client then disconnects is no hang-up."""
 
 
-class Submit(_Request, frozen=True, kw_only=True, tag="submit"):
+class Submit(RequestFor[PromptQueued], frozen=True, kw_only=True, tag="submit"):
     """Queue a prompt and run it in its turn."""
 
     content: list[Text | Image | File]
     limits: Limits = Limits()
 
 
-class RunQueue(_Request, frozen=True, kw_only=True, tag="run_queue"):
+class RunQueue(RequestFor[QueueReleased], frozen=True, kw_only=True, tag="run_queue"):
     """Run the held prompts: those queued when a turn was cancelled, failed or died."""
 
 
-class EditQueue(_Request, frozen=True, kw_only=True, tag="edit_queue"):
+class EditQueue(RequestFor[PromptQueued], frozen=True, kw_only=True, tag="edit_queue"):
     """Replace a queued prompt by ``content``; without content remove it."""
 
     entry: int
     content: list[Text | Image | File] = field(default_factory=list)
 
 
-class ContinueTurn(_Request, frozen=True, kw_only=True, tag="continue_turn"):
+class ContinueTurn(RequestFor[Reply], frozen=True, kw_only=True, tag="continue_turn"):
     """Continue the turn that was interrupted, or that waits for an approval."""
 
 
-class Cancel(_Request, frozen=True, kw_only=True, tag="cancel"):
+class Cancel(RequestFor[TurnRunning], frozen=True, kw_only=True, tag="cancel"):
     """Cancel the running turn; the second time by force."""
 
 
-class Approve(_Request, frozen=True, kw_only=True, tag="approve"):
+class Approve(RequestFor[Reply], frozen=True, kw_only=True, tag="approve"):
     """Answer a question about one call and its arguments; only the first answer is taken."""
 
     call_id: str
@@ -92,7 +205,7 @@ class Approve(_Request, frozen=True, kw_only=True, tag="approve"):
     allow: bool
 
 
-class SetModel(_Request, frozen=True, kw_only=True, tag="set_model"):
+class SetModel(RequestFor[Scheduled], frozen=True, kw_only=True, tag="set_model"):
     """Switch to another model, after the running turn."""
 
     model: str | None = None
@@ -100,13 +213,13 @@ class SetModel(_Request, frozen=True, kw_only=True, tag="set_model"):
     base_url: str | None = None
 
 
-class Rename(_Request, frozen=True, kw_only=True, tag="rename"):
+class Rename(RequestFor[Reply], frozen=True, kw_only=True, tag="rename"):
     """Set the session's title; an empty one removes it."""
 
     title: str
 
 
-class EditTags(_Request, frozen=True, kw_only=True, tag="edit_tags"):
+class EditTags(RequestFor[TagsEdited], frozen=True, kw_only=True, tag="edit_tags"):
     """Add tags to the session and remove others; ``replace`` removes all that are not added."""
 
     add: list[str] = field(default_factory=list)
@@ -114,15 +227,15 @@ class EditTags(_Request, frozen=True, kw_only=True, tag="edit_tags"):
     replace: bool = False
 
 
-class Compact(_Request, frozen=True, kw_only=True, tag="compact"):
+class Compact(RequestFor[Scheduled], frozen=True, kw_only=True, tag="compact"):
     """Compact the context, after the running turn."""
 
 
-class Rewind(_Request, frozen=True, kw_only=True, tag="rewind"):
+class Rewind(RequestFor[Rewound], frozen=True, kw_only=True, tag="rewind"):
     """Continue from an earlier entry: undo the conversation, the file changes since, or both.
 
     ``autorun``: files that other programs run by themselves are put back, too. With ``None``
-    nothing is done if there are such files; the answer names them under ``autorun``.
+    nothing is done if there are such files; the reply names them under ``autorun``.
     """
 
     to: int | None
@@ -132,15 +245,15 @@ class Rewind(_Request, frozen=True, kw_only=True, tag="rewind"):
     autorun: bool | None = False
 
 
-class StatusOf(_Request, frozen=True, kw_only=True, tag="status"):
+class StatusOf(RequestFor[StatusReply], frozen=True, kw_only=True, tag="status"):
     """Return the runner's status."""
 
 
-class HandOver(_Request, frozen=True, kw_only=True, tag="hand_over"):
+class HandOver(RequestFor[Reply], frozen=True, kw_only=True, tag="hand_over"):
     """Release the session for another process and stop. Refused while a turn runs."""
 
 
-class Stop(_Request, frozen=True, kw_only=True, tag="stop"):
+class Stop(RequestFor[TurnRunning], frozen=True, kw_only=True, tag="stop"):
     """Stop: at once, the running turn cancelled and saved; or after the turn."""
 
     after_turn: bool = False
@@ -167,6 +280,8 @@ Request = (
 )
 FOR_ANY_VERSION = (Attach, Detach, Cancel, StatusOf, Stop)
 """The requests of a client of another protocol version that are done."""
+
+# Events
 
 
 class _Event(Struct, frozen=True, tag_field="type", kw_only=True):
@@ -338,40 +453,26 @@ class _Named(Struct, frozen=True):
     id: str = ""
 
 
-class _Envelope(Struct, frozen=True):
+class Envelope(Struct, frozen=True):
+    """What every line from a runner has; ``to`` is the id of the request that it replies to.
+
+    Every line without one is an event. ``ok``: the request was done.
+    """
+
     type: str
     to: str | None = None
+    ok: bool = True
 
 
 _DECODER: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
 _NAMED = msgspec.json.Decoder(_Named)
-_ENVELOPE = msgspec.json.Decoder(_Envelope)
+_ENVELOPE = msgspec.json.Decoder(Envelope)
+_REPLIES: dict[type, type[Reply]] = {
+    kind: get_args(kind.__orig_bases__[0])[0] for kind in get_args(Request)
+}
 _EVENTS: msgspec.json.Decoder[RunnerEvent] = msgspec.json.Decoder(RunnerEvent)
 _ENTRY_START = b'{"type":"entry","entry":'
 _LONGEST_ID = 200
-
-
-class RunnerStatus(Struct, frozen=True, kw_only=True):
-    """The status of a runner. ``state`` is running, waiting (for an approval) or idle.
-
-    ``foreign``: the session has entries from elsewhere that the user has not accepted.
-    """
-
-    session: str
-    pid: int
-    version: str
-    protocol: int
-    state: str
-    started: str
-    memory_bytes: int
-    clients: int
-    queue: int
-    model: str
-    title: str | None
-    workspace: str | None
-    seq: int
-    trouble: str | None
-    foreign: bool = False
 
 
 def decode_request(line: bytes) -> Request:
@@ -389,16 +490,33 @@ def decode_request(line: bytes) -> Request:
     return request
 
 
-def is_reply(line: bytes) -> bool:
-    """Tell whether a line from a runner answers a request; every other line is an event.
+def decode_envelope(line: bytes) -> Envelope:
+    """Return what a line from a runner is.
 
     Raises:
         ValueError: it is not a message.
     """
     try:
-        return _ENVELOPE.decode(line).to is not None
+        return _ENVELOPE.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return "to" in _fields(line)
+        fields = _fields(line)
+        to, ok = fields.get("to"), fields.get("ok", True)
+        return Envelope(fields["type"], None if to is None else str(to), bool(ok))
+
+
+def decode_reply(line: bytes, request: RequestFor[R]) -> R | RefusedReply:
+    """Return the reply to a request.
+
+    Raises:
+        ValueError: it is not of the type that this request's replies have.
+    """
+    wanted: type[Any] = _REPLIES[type(request)] if decode_envelope(line).ok else RefusedReply
+    reply: R | RefusedReply
+    try:
+        reply = msgspec.json.decode(line, type=wanted)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        reply = convert(_fields(line), wanted)
+    return reply
 
 
 def decode_event(line: bytes) -> RunnerEvent | None:
@@ -459,7 +577,16 @@ def encode(message: Struct | dict[str, Any]) -> bytes:
     return dumps(message) + b"\n"
 
 
+def encode_reply(request: Request, reply: Reply) -> bytes:
+    """Return the reply to a request as a line."""
+    if isinstance(reply, Greeting):
+        start: dict[str, Any] = {"type": "hello", "to": request.id}
+    else:
+        start = {"type": "reply", "to": request.id, "ok": True}
+    return encode({**start, **msgspec.to_builtins(reply)})
+
+
 def refusal(to: str, error: HoldfastError) -> bytes:
     """Return the reply to a request that is refused."""
-    told = {"type": "reply", "to": to, "ok": False, "error": str(error)}
-    return encode({**told, "kind": type(error).__name__, "exit_code": error.exit_code})
+    refused = RefusedReply(error=str(error), kind=type(error).__name__, exit_code=error.exit_code)
+    return encode({"type": "reply", "to": to, "ok": False, **msgspec.to_builtins(refused)})

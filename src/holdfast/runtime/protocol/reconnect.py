@@ -15,19 +15,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from msgspec import Struct
 
 from holdfast.errors import HoldfastError
-from holdfast.runtime.protocol.client import Connection, RunnerGone, new_request_id
+from holdfast.runtime.protocol.client import Answer, Connection, RunnerGone, new_request_id
 from holdfast.runtime.protocol.messages import (
     Attach,
     Cancel,
     EntryEvent,
-    Request,
+    R,
+    RequestFor,
     RunnerEvent,
     RunnerExited,
+    RunnerStatus,
     StateChanged,
     StatusOf,
 )
@@ -139,8 +141,7 @@ class ReconnectingClient:
             if not self._announced:
                 self._announced = True
                 self._wanted.clear()
-                version = str(connection.hello.get("version"))
-                return Connected(version if connection.skewed else None)
+                return Connected(connection.hello.version if connection.skewed else None)
             event = await connection.next_event()
             if connection is not self._connection:
                 continue  # a request found it dead and has connected again
@@ -216,8 +217,14 @@ class ReconnectingClient:
         now = time.monotonic()
         return any(now - began > _SILENT_SECONDS for began in self._asked.values())
 
-    async def request(self, request: Request) -> dict[str, Any]:
-        """Send a request, to the next runner if this one is gone, and return the reply.
+    async def request(self, request: RequestFor[R]) -> R:
+        """Send a request and return the reply; raises as ``ask``."""
+        return (await self.ask(request)).reply
+
+    async def ask(self, request: RequestFor[R]) -> Answer[R]:
+        """Send a request, to the next runner if this one is gone.
+
+        Return the reply, and how many events of the connection came before it.
 
         Raises:
             HoldfastError: it was refused, or there is no runner and none can be started.
@@ -228,7 +235,7 @@ class ReconnectingClient:
             connection = await self._open_connection()
             self._asked[request.id] = time.monotonic()
             try:
-                return await connection.request(request)
+                return await connection.ask(request)
             except RunnerGone:
                 if not left or isinstance(request, Cancel):
                     raise
@@ -239,16 +246,14 @@ class ReconnectingClient:
                 await self._lose(connection)
         raise AssertionError("unreachable")
 
-    async def status(self) -> dict[str, Any] | None:
+    async def status(self) -> RunnerStatus | None:
         """Return the status of the runner, ``None`` if it is gone; none is started for this."""
         if self._connection is None:
             return None
         try:
-            reply = await self._connection.request(StatusOf(id=new_request_id()))
+            return (await self._connection.request(StatusOf(id=new_request_id()))).status
         except HoldfastError:
             return None
-        status: dict[str, Any] = reply["status"]
-        return status
 
     async def idle_after(self) -> int | None:
         """Return how many events had come when the runner was idle, ``None`` if it is not.
@@ -256,8 +261,8 @@ class ReconnectingClient:
         Raises:
             HoldfastError: it does not answer.
         """
-        reply = await self.request(StatusOf(id=new_request_id()))
-        return int(reply["events_before"]) if reply["status"]["state"] == "idle" else None
+        answer = await self.ask(StatusOf(id=new_request_id()))
+        return answer.events_before if answer.reply.status.state == "idle" else None
 
     # The connection
 
@@ -307,7 +312,7 @@ class ReconnectingClient:
             if self._losses.any:
                 await asyncio.sleep(_RETRY_SECONDS)
             connection = await self._connect()
-            self._losses.met(connection.hello.get("pid"))
+            self._losses.met(connection.hello.pid)
             self._connection = connection
             self._attached = self._announced = False
         if not self._follows:

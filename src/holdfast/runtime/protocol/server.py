@@ -23,17 +23,18 @@ from holdfast.runtime.protocol.messages import (
     PROTOCOL,
     Attach,
     Detach,
+    Greeting,
     Hello,
+    Reply,
     Request,
     StatusOf,
     decode_request,
-    encode,
+    encode_reply,
     id_of,
     refusal,
 )
 from holdfast.runtime.protocol.socket_path import why_foreign
 from holdfast.runtime.protocol.subscriber import Subscriber
-from holdfast.version import __version__
 
 _LOG = logging.getLogger("holdfast")
 HELLO_SECONDS = 10.0
@@ -41,7 +42,7 @@ _GOOD_BYE_SECONDS = 2.0
 _MOST_REMEMBERED = 1000
 _MOST_CLIENTS = 200  # each takes a descriptor, of which a process has few
 
-Answer = Callable[[Request], Coroutine[Any, Any, dict[str, Any]]]
+Answer = Callable[[Request], Coroutine[Any, Any, Reply]]
 _files = Files()
 
 
@@ -49,7 +50,7 @@ class Server:
     """Listens for the clients of one runner. ``answer`` does requests and returns the reply."""
 
     def __init__(
-        self, path: Path, broadcaster: Broadcaster, answer: Answer, greeting: dict[str, Any]
+        self, path: Path, broadcaster: Broadcaster, answer: Answer, greeting: Greeting
     ) -> None:
         self._path = path
         self._broadcaster = broadcaster
@@ -58,7 +59,7 @@ class Server:
         self._server: asyncio.Server | None = None
         self._socket: tuple[int, int] | None = None  # device and inode
         self._closing = False
-        self._replies: OrderedDict[str, asyncio.Future[dict[str, Any]]] = OrderedDict()
+        self._replies: OrderedDict[str, asyncio.Future[Reply]] = OrderedDict()
         self.refresh: Callable[[dict[str, str]], None] = lambda _: None
         """Called with a client's environment when it says hello."""
         self.why_not_attach: Callable[[], HoldfastError | None] = lambda: None
@@ -154,8 +155,7 @@ class Server:
             try:
                 request = decode_request(line)
                 if isinstance(request, Hello):
-                    hello = encode({"type": "hello", "to": request.id, **self._hello()})
-                    client.send(hello, is_reply=True)
+                    client.send(encode_reply(request, self._hello()), is_reply=True)
                     speaks = request.protocol
                     self.refresh(request.environment)
                     continue
@@ -168,10 +168,10 @@ class Server:
                 continue
             await self._reply(client, request, speaks)
 
-    def _hello(self) -> dict[str, Any]:
+    def _hello(self) -> Greeting:
         if self._closing:
             raise RunnerGone("The runner is stopping; ask the next one.")
-        return {"protocol": PROTOCOL, "version": __version__, **self._greeting}
+        return self._greeting
 
     async def _reply(self, client: Subscriber, request: Request, speaks: int) -> None:
         if isinstance(request, Attach):
@@ -180,9 +180,9 @@ class Server:
         try:
             if isinstance(request, Detach):
                 self._broadcaster.detach(client)
-                reply = _reply_to(request, {})
+                reply = encode_reply(request, Reply())
             else:
-                reply = _reply_to(request, await self._answered(request))
+                reply = encode_reply(request, await self._answered(request))
         except HoldfastError as error:
             reply = refusal(request.id, error)
         except Exception as error:  # noqa: BLE001  one request must not take the runner down
@@ -194,11 +194,11 @@ class Server:
         if (refused := self.why_not_attach()) is not None:
             client.send(refusal(request.id, refused), is_reply=True)
             return
-        client.send(_reply_to(request, {}), is_reply=True)
+        client.send(encode_reply(request, Reply()), is_reply=True)
         answers = request.answers and speaks == PROTOCOL  # otherwise its approvals are refused
         await self._broadcaster.attach(client, request.after, live=request.live, answers=answers)
 
-    async def _answered(self, request: Request) -> dict[str, Any]:
+    async def _answered(self, request: Request) -> Reply:
         """Return the answer to a request; one that was sent before is not done again.
 
         It may have come over another connection, and may still be under way. A refused request can
@@ -260,10 +260,6 @@ def _keeping_the_socket() -> dict[str, Any]:
     The file stays until the session has been released, which is after the server was closed.
     """
     return {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
-
-
-def _reply_to(request: Request, answer: dict[str, Any]) -> bytes:
-    return encode({"type": "reply", "to": request.id, "ok": True, **answer})
 
 
 async def _next(coming: AsyncIterator[bytes], deadline: float | None) -> bytes | None:

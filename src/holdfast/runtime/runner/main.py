@@ -37,7 +37,7 @@ from holdfast.model.lock_holder import Holder
 from holdfast.runtime.agent.build import BuiltAgent, build_agent
 from holdfast.runtime.config.load import user_settings
 from holdfast.runtime.protocol.broadcast import Broadcaster
-from holdfast.runtime.protocol.messages import RunnerExited
+from holdfast.runtime.protocol.messages import PROTOCOL, Greeting, RunnerExited
 from holdfast.runtime.protocol.server import Server
 from holdfast.runtime.protocol.socket_path import (
     listens,
@@ -52,6 +52,7 @@ from holdfast.runtime.runner.requests import RequestRouter
 from holdfast.runtime.runner.runner import Runner, patience_of
 from holdfast.runtime.runner.start_lock import starting, tidy
 from holdfast.store.session import Session
+from holdfast.version import __version__
 
 _LEAVING_SECONDS = 10.0
 _LOOK_AGAIN_SECONDS = 0.1
@@ -229,7 +230,7 @@ async def _listening(launch: Launch, session: Session, path: Path) -> LiveRunner
     patience = launch.patience or patience_of(assembled.configuration.settings)
     runner = Runner(session, assembled, broadcaster, rebuild, launch.wishes, patience)
     await runner.load_interrupted_turn()
-    greeting = {"session": session.id, "pid": os.getpid()}
+    greeting = Greeting(protocol=PROTOCOL, version=__version__, session=session.id, pid=os.getpid())
     router = RequestRouter(runner, session)
     server = Server(path, broadcaster, router.answer, greeting)
     server.why_not_attach = router.why_not_attach

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec import structs, to_builtins
 
 from holdfast.errors import DiskFull, StorageError, UsageError
 from holdfast.model.entry import TREE, Entry, Meta, Queued
@@ -19,7 +19,7 @@ from holdfast.runtime.agent.limits import Limits
 from holdfast.runtime.config.settings import KEYS
 from holdfast.runtime.protocol import messages as protocol
 from holdfast.runtime.protocol.client import RunnerGone
-from holdfast.runtime.protocol.messages import Request, entry_id
+from holdfast.runtime.protocol.messages import Reply, Request, entry_id
 from holdfast.runtime.runner.launch_options import RunOptions
 from holdfast.runtime.runner.runner import Runner
 from holdfast.runtime.tools.undo import UndoStep
@@ -45,8 +45,8 @@ class RequestRouter:
         self._session = session
         self._tagging = asyncio.Lock()
 
-    async def answer(self, request: Request) -> dict[str, Any]:
-        """Do a request and return the fields of its reply.
+    async def answer(self, request: Request) -> Reply:
+        """Do a request and return its reply.
 
         Raises:
             HoldfastError: it cannot be done; says why.
@@ -78,9 +78,9 @@ class RequestRouter:
             return
         raise RunnerGone(f"The runner is stopping ({runner.stopping}); ask the next one.")
 
-    async def _done(self, request: Request) -> dict[str, Any]:
+    async def _done(self, request: Request) -> Reply:
         runner = self._runner
-        reply: dict[str, Any] = {}
+        reply = Reply()
         match request:
             case protocol.Submit():
                 reply = await self._submit(request)
@@ -88,36 +88,36 @@ class RequestRouter:
                 reply = await self._edit_queue(request)
             case protocol.RunQueue():
                 await runner.check_queue()
-                reply = {"queue": runner.queue.want_all()}
+                reply = protocol.QueueReleased(queue=runner.queue.want_all())
             case protocol.ContinueTurn():
                 await runner.check_continue()
                 runner.continue_turn()
             case protocol.Cancel():
-                reply = {"running": runner.cancel("cancelled")}
+                reply = protocol.TurnRunning(running=runner.cancel("cancelled"))
             case protocol.Approve():
                 await self._approve(request)
             case protocol.StatusOf():
-                reply = {"status": to_builtins(runner.status())}
+                reply = protocol.StatusReply(status=runner.status())
             case protocol.Stop(after_turn=after_turn):
-                reply = {"running": runner.busy}
+                reply = protocol.TurnRunning(running=runner.busy)
                 runner.stop("it was asked to", after_turn=after_turn)
             case _:
                 reply = await self._arrange(request)
         return reply
 
-    async def _arrange(self, request: Request) -> dict[str, Any]:
+    async def _arrange(self, request: Request) -> Reply:
         """Do a request about the session itself."""
         match request:
             case protocol.Rename(title=title):
                 await self._rename(request.id, title)
                 self._runner.show_state()
             case protocol.EditTags():
-                return {"tags": await self._edit_tags(request)}
+                return protocol.TagsEdited(tags=await self._edit_tags(request))
             case protocol.SetModel():
                 return await self._set_model(request)
             case protocol.Compact():
                 self._runner.compact()
-                return {"after_turn": self._runner.busy}
+                return protocol.Scheduled(after_turn=self._runner.busy)
             case protocol.Rewind():
                 return await self._rewind(request)
             case protocol.HandOver():
@@ -125,7 +125,7 @@ class RequestRouter:
                 self._runner.stop("another process takes over")
             case _:
                 raise UsageError("This runner does not know that request.")
-        return {}
+        return Reply()
 
     def _refuse_while_busy(self, what: str) -> None:
         if self._runner.busy or self._runner.queue.has_jobs:
@@ -146,16 +146,16 @@ class RequestRouter:
 
     # The queue
 
-    async def _submit(self, request: protocol.Submit) -> dict[str, Any]:
+    async def _submit(self, request: protocol.Submit) -> protocol.PromptQueued:
         name, content = entry_id(request.id), list(request.content)
         _check_limits(request.limits)
         seq = await self._runner.enqueue(content, name, request.limits)
         if self._runner.stopping is None:
-            return {"seq": seq}
+            return protocol.PromptQueued(seq=seq)
         self._runner.notify("The runner stops after this turn; the prompt is saved, and held.")
-        return {"seq": seq, "held": True}
+        return protocol.PromptQueued(seq=seq, held=True)
 
-    async def _edit_queue(self, request: protocol.EditQueue) -> dict[str, Any]:
+    async def _edit_queue(self, request: protocol.EditQueue) -> protocol.PromptQueued:
         content, name = list(request.content), entry_id(request.id)
         if content:
             check_said(content)
@@ -163,14 +163,14 @@ class RequestRouter:
             done = await asyncio.to_thread(_number_of, self._session, name)
             if done is None:
                 raise UsageError(f"The prompt {request.entry} does not wait in the queue any more.")
-            return {"seq": done}
+            return protocol.PromptQueued(seq=done)
         with self._runner.queue.editing(request.entry) as replace:
             kept = await asyncio.to_thread(self._limits_of, request.entry)
             edited = Queued(list(content), replaces=request.entry, extra=kept)
             seq = (await self._session.submit(edited, name)).seq
             replace(seq if content else None)
         self._runner.show_state()
-        return {"seq": seq}
+        return protocol.PromptQueued(seq=seq)
 
     def _limits_of(self, seq: int) -> dict[str, Any]:
         """Return the recorded limits of a queued prompt, none if it is foreign; blocks."""
@@ -202,16 +202,18 @@ class RequestRouter:
                 await self._session.submit(Meta({"tags": after}), entry_id(request.id))
             return after
 
-    async def _rewind(self, request: protocol.Rewind) -> dict[str, Any]:
+    async def _rewind(self, request: protocol.Rewind) -> protocol.Rewound:
         if await self._was_done(request.id):
-            return {"files": []}
+            return protocol.Rewound()
         self._refuse_while_busy("rewound")
         with self._runner.queue.at_rest():  # no turn may start before the head has moved
             done = await asyncio.to_thread(self._rewound, request)
             await self._runner.load_interrupted_turn()
         if isinstance(done, rewind.RewindPlan):
-            return {"files": [], "autorun": done.autorun}
-        return {"files": [to_builtins(step) for step in done]}
+            return protocol.Rewound(autorun=done.autorun)
+        return protocol.Rewound(
+            files=[protocol.RestoredFile(**structs.asdict(step)) for step in done]
+        )
 
     def _rewound(self, request: protocol.Rewind) -> list[UndoStep] | rewind.RewindPlan:
         """Rewind; blocks. Return only the plan if the client has to be asked about it first."""
@@ -243,7 +245,7 @@ class RequestRouter:
             id=entry_id(request.id),
         )
 
-    async def _set_model(self, request: protocol.SetModel) -> dict[str, Any]:
+    async def _set_model(self, request: protocol.SetModel) -> protocol.Scheduled:
         _check_address(request.base_url)
         before = self._runner.active_model.wishes
         wishes = RunOptions(
@@ -256,7 +258,7 @@ class RequestRouter:
         )
         if not await self._was_done(request.id):
             await self._runner.set_model(wishes, entry_id(request.id))
-        return {"after_turn": self._runner.busy}
+        return protocol.Scheduled(after_turn=self._runner.busy)
 
 
 def _check_limits(limits: Limits) -> None:

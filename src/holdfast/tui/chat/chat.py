@@ -21,7 +21,7 @@ from holdfast.model.codec import shown
 from holdfast.model.entry import Entry
 from holdfast.runtime.agent.origin import notice
 from holdfast.runtime.protocol.client import Refused, new_request_id
-from holdfast.runtime.protocol.messages import Cancel, Request
+from holdfast.runtime.protocol.messages import Cancel, R, RequestFor
 from holdfast.runtime.protocol.reconnect import ReconnectingClient
 from holdfast.runtime.protocol.socket_path import log_path
 from holdfast.runtime.protocol.transcript_stream import TranscriptStream
@@ -302,7 +302,7 @@ class Chat:
         else:
             await found.do(self, rest.strip())
 
-    async def request(self, request: Request) -> dict[str, Any]:
+    async def request(self, request: RequestFor[R]) -> R:
         """Have the runner do something.
 
         Raises:
@@ -336,7 +336,7 @@ class Chat:
         """Cancel the turn; also one that is just about to begin."""
         self._cancelling = True
         try:
-            while not (await self.request(Cancel(id=new_request_id()))).get("running"):
+            while not (await self.request(Cancel(id=new_request_id()))).running:
                 if not self.outbox.awaits_turn:
                     break
                 await asyncio.sleep(_BEGINS_SECONDS)

@@ -92,7 +92,7 @@ async def _rename(chat: Chat, argument: str) -> None:
 
 async def _compact(chat: Chat, _: str) -> None:
     answer = await chat.request(Compact(id=new_request_id()))
-    if answer.get("after_turn"):
+    if answer.after_turn:
         chat.note("the context is summed up when the turn has ended")
 
 
@@ -143,10 +143,10 @@ async def _search(chat: Chat, argument: str) -> None:
 async def _session(chat: Chat, _: str) -> None:
     lines = [f"session  {chat.session_id}", f"folder   {chat.target.launch.workspace}"]
     if not chat.target.read_only:
-        status = (await chat.request(StatusOf(id=new_request_id())))["status"]
-        lines.append(f"runner   pid {status['pid']} · {status['state']} · {status['version']}")
-        lines.append(f"model    {status['model']}")
-        lines.append(f"clients  {status['clients']}")
+        status = (await chat.request(StatusOf(id=new_request_id()))).status
+        lines.append(f"runner   pid {status.pid} · {status.state} · {status.version}")
+        lines.append(f"model    {status.model}")
+        lines.append(f"clients  {status.clients}")
     try:
         with chat.reading() as session:
             totals = session.totals
@@ -175,7 +175,7 @@ async def _model(chat: Chat, argument: str) -> None:
     else:
         wish = SetModel(id=new_request_id(), model=argument)
     answer = await chat.request(wish)
-    when = "when the turn has ended" if answer.get("after_turn") else "from now on"
+    when = "when the turn has ended" if answer.after_turn else "from now on"
     chat.note(f"{argument} answers {when}")
 
 

@@ -87,7 +87,7 @@ async def _rewind(
         autorun=autorun,
     )
     answer = await chat.request(request)
-    if found := answer.get("autorun"):
+    if found := answer.autorun:
         again = partial(_rewind, chat, point, files=files, conversation=conversation)
         ways = (
             Option("w", "write them, too", partial(again, autorun=True)),
@@ -98,9 +98,9 @@ async def _rewind(
         question = f"Careful: {_AUTORUN}:\n{named}"
         chat.choices.ask(ChoicePrompt("rewind-autorun", question, ways), first=True)
         return
-    for step in answer.get("files", []):
-        why = f" ({step['reason']})" if step.get("reason") else ""
-        chat.note(f"{_BECAME[step['action']]}: {step['path']}{why}")
+    for step in answer.files:
+        why = f" ({step.reason})" if step.reason else ""
+        chat.note(f"{_BECAME[step.action]}: {step.path}{why}")
     if conversation:
         chat.outbox.offer(await asyncio.to_thread(_said, chat, point.seq))
 

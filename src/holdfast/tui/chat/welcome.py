@@ -72,7 +72,7 @@ def _standings(store: Store, summaries: list[Summary]) -> dict[str, str]:
 
 async def _standing(path: Path) -> str:
     try:
-        return await state_of(path, _ANSWER_SECONDS) or _SILENT
+        return await state_of(path, _ANSWER_SECONDS)
     except (TimeoutError, HoldfastError):
         return _SILENT
 
