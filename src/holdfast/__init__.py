@@ -238,8 +238,9 @@ def open_store(
     if path is not None and (not isinstance(path, str | os.PathLike) or not os.fspath(path)):
         raise UsageError(f"{path!r} is not the path of a folder.")
     from holdfast.files import Files as RealFiles  # noqa: PLC0415  as all names above
+    from holdfast.files import default_home  # noqa: PLC0415  as above
     from holdfast.store.local.backend import FileBackend  # noqa: PLC0415  as above
-    from holdfast.store.local.layout import Home, default_home  # noqa: PLC0415  as above
+    from holdfast.store.local.layout import Home  # noqa: PLC0415  as above
     from holdfast.store.store import Store  # noqa: PLC0415  as above
 
     root = default_home() if path is None else Path(path)

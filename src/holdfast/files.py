@@ -13,12 +13,9 @@ import fcntl
 import os
 import stat
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from holdfast.model.ids import new_name
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors that mean: there is no space now, there may be later."""
@@ -246,6 +243,16 @@ class Files:
         """Remove an empty folder."""
         os.rmdir(folder)
 
+    def remove_tree(self, folder: Path) -> None:
+        """Remove a folder with everything in it; links are removed, not followed."""
+        for entry in list(self.folders(folder)):
+            path = folder / entry.name
+            if entry.is_dir(follow_symlinks=False):
+                self.remove_tree(path)
+            else:
+                self.unlink(path)
+        self.remove_folder(folder)
+
     def touch(self, path: Path) -> None:
         """Set a file's times to now."""
         os.utime(path, follow_symlinks=False)
@@ -329,6 +336,15 @@ class Files:
         except OSError:
             return None
         return None
+
+
+def default_home() -> Path:
+    """Return the folder of Holdfast's files: ``HOLDFAST_HOME``, else in the user's state folder."""
+    given = os.environ.get("HOLDFAST_HOME")
+    if given:
+        return Path(given)
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "holdfast"
 
 
 def _find_fallocate() -> ctypes._NamedFuncPointer | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -181,3 +182,12 @@ def test_a_name_is_signed_the_same_way_every_time(store):
     assert name != session.signed_name("8")
     assert session.local_state.name == session.id
     assert session.id in session.location
+
+
+def test_who_is_writing_to_a_session(store):
+    with store.create() as session:
+        session.append(holdfast.user("a"))
+        holder = store.holder(session.id)
+        assert holder is not None
+        assert holder.pid == os.getpid()
+    assert store.holder(session.id) is None

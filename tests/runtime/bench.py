@@ -14,9 +14,9 @@ from holdfast.files import Files
 from holdfast.model.entry import Entry
 from holdfast.model.message import Message, Text, ToolCall, ToolResult
 from holdfast.runtime.agent.agent import Agent
-from holdfast.runtime.agent.limits import Limits
 from holdfast.runtime.agent.services import TurnServices
 from holdfast.runtime.agent.turn import Outcome
+from holdfast.runtime.config.run_options import Limits
 from holdfast.runtime.policy.policy import Policy
 from holdfast.runtime.providers.base import (
     Delta,

@@ -27,7 +27,6 @@ from holdfast.model.ids import new_name
 from holdfast.model.sanitize import quoted_line
 from holdfast.runtime.config.secret_variables import without_secrets
 from holdfast.runtime.protocol.socket_path import run_folder
-from holdfast.store.local.layout import discard_folder
 from holdfast.store.programs import current_folder, path_outside
 
 _CONFIG = b'provider = "rehearsal"\nmode = "allow-all"\n'
@@ -192,7 +191,7 @@ def _removed(folder: Path) -> None:
     end = time.monotonic() + _ENDING_SECONDS
     while folder.is_dir():
         try:
-            discard_folder(_files, folder)
+            _files.remove_tree(folder)
         except OSError:  # the last breath of a process that was killed may be a file
             if time.monotonic() > end:
                 raise

@@ -12,9 +12,6 @@ from datetime import datetime
 from msgspec import Struct, field
 
 from holdfast.errors import DamagedJournal, HoldfastError, SessionLocked, SessionNotFound
-from holdfast.files import Files
-from holdfast.store.local.layout import os_errors
-from holdfast.store.local.lock import holder_of
 from holdfast.store.store import Store
 from holdfast.store.types import DAMAGED, RUNNING, Deleted, Leftovers, Summary, stamp
 
@@ -111,9 +108,7 @@ def _is_free(store: Store, summary: Summary, plan: GcPlan) -> bool:
         plan.skip(summary.id, "it is damaged")
         return False
     try:
-        folder = store.find(summary.id)
-        with os_errors(f"{folder} cannot be checked", folder):
-            holder = holder_of(Files(), folder)
+        holder = store.holder(summary.id)
         if holder is not None or summary.state == RUNNING:
             who = "it is running" if holder is None else f"it is being written by {holder}"
             plan.skip(summary.id, who, SessionLocked.exit_code)

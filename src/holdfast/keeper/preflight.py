@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 
 from holdfast.errors import ProviderUnavailable
+from holdfast.files import default_home
 from holdfast.runtime.agent.build import BuiltAgent, build_agent
-from holdfast.runtime.agent.limits import Limits
+from holdfast.runtime.agent.limits import check_priced
+from holdfast.runtime.config.run_options import Limits, RunOptions
 from holdfast.runtime.providers.catalog import REHEARSAL
 from holdfast.runtime.providers.local_servers import offered
 from holdfast.runtime.providers.rehearsal import serves
-from holdfast.runtime.runner.launch_options import RunOptions
-from holdfast.store.local.layout import default_home
 from holdfast.store.session import Session
 
 _NO_MODEL = (
@@ -35,7 +35,7 @@ def assemble_for(
         HoldfastError: it cannot be answered, or the limits cannot be enforced.
     """
     assembled = build_agent(session, workspace, wishes, environment=os.environ, home=default_home())
-    limits.check_priced(assembled.choice.model, assembled.equipment.prices)
+    check_priced(limits, assembled.choice.model, assembled.equipment.prices)
     if text:
         check_answerable(assembled, text)
     return assembled

@@ -12,6 +12,7 @@ from holdfast.errors import HoldfastError
 from holdfast.keeper.lookup import local_session_id
 from holdfast.keeper.workspaces import session_workspace
 from holdfast.runtime.agent.origin import notice
+from holdfast.runtime.config.run_options import RunOptions
 from holdfast.runtime.protocol.client import (
     Connection,
     RunnerGone,
@@ -22,7 +23,7 @@ from holdfast.runtime.protocol.client import (
 from holdfast.runtime.protocol.messages import RunnerStatus, StatusOf
 from holdfast.runtime.protocol.reconnect import NO_HISTORY, ReconnectingClient
 from holdfast.runtime.protocol.socket_path import run_folder, socket_path
-from holdfast.runtime.runner.launch_options import Launch, RunOptions
+from holdfast.runtime.runner.launch_options import Launch
 from holdfast.store.store import Store
 
 SILENT = "does not answer"

@@ -14,7 +14,6 @@ from holdfast.files import Files
 from holdfast.model.ids import new_name
 from holdfast.runtime.agent.origin import recorded_workspace
 from holdfast.store.git_project import project_of, workspace_path
-from holdfast.store.local.layout import discard_folder
 from holdfast.store.session import Session
 from holdfast.store.store import Store
 
@@ -106,4 +105,4 @@ def ephemeral_home() -> Iterator[Path]:
         yield home
     finally:
         with suppress(OSError):
-            discard_folder(Files(), home)
+            Files().remove_tree(home)

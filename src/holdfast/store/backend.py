@@ -12,7 +12,7 @@ on every medium.
     BlobSource   payloads too large for a line
     Catalog      list, search, activity
     Trash        deletion that can be undone
-    Maintenance  how large a session is, and whether it is sound
+    Maintenance  how large a session is, who writes to it, and whether it is sound
     FolderWork   what only a store in a folder can do; a medium may lack it
 
 A method may raise the errors of its medium (``OSError``, say) where its caller uses ``errors``,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from holdfast.model.entry import Entry
     from holdfast.model.event import Event
+    from holdfast.model.lock_holder import Holder
     from holdfast.store.catalog.list_query import ListQuery
     from holdfast.store.doctor.checkup import Checkup
     from holdfast.store.local.bulk_publish import Batch
@@ -300,13 +301,23 @@ class Trash(Protocol):
 
 
 class Maintenance(Protocol):
-    """What a session takes, and whether it is sound."""
+    """What a session takes, who writes to it, and whether it is sound."""
 
     def size_bytes(self, session: Ref | Deleted) -> int:
         """Return how much room a session takes."""
 
+    def holder(self, ref: Ref) -> Holder | None:
+        """Return who is writing to a session, ``None`` if no one is."""
+
     def verify(self, ref: Ref, progress: Progress | None) -> Report:
         """Read a whole session and report every problem; changes nothing."""
+
+
+class StoreLock(Protocol):
+    """A lock on something of a store that only one process may do at a time."""
+
+    def release(self) -> None:
+        """Release it."""
 
 
 class FolderWork(Protocol):
@@ -332,6 +343,9 @@ class FolderWork(Protocol):
 
     def has_unfinished_batch(self) -> bool:
         """Tell whether a batch was published whose process died before it was done."""
+
+    def lock(self, name: str) -> StoreLock:
+        """Take the lock of that name, a folder of the store; raises ``SessionLocked``."""
 
     def scratch(self) -> Path:
         """Make a folder for what has to be on disk for a while and is no session."""

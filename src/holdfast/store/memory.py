@@ -93,10 +93,16 @@ class _Kept(Struct, eq=False):
     held_since: str = ""
     written: str = ""
 
+    def held_by(self) -> Holder | None:
+        """Return who writes to it: always this process."""
+        if self.holder is None:
+            return None
+        return Holder(os.getpid(), socket.gethostname(), self.held_since, __version__)
+
     def check_free(self) -> None:
-        """Raise ``SessionLocked`` if somebody writes to it."""
-        if self.holder is not None:
-            holder = Holder(os.getpid(), socket.gethostname(), self.held_since, __version__)
+        """Raise ``SessionLocked`` if it has a writer."""
+        holder = self.held_by()
+        if holder is not None:
             raise SessionLocked(self.id, holder)
 
     def hold(self, holder: object) -> None:
@@ -577,7 +583,7 @@ def _room(kept: _Kept) -> int:
 
 
 class MemoryMaintenance:
-    """What a session takes, and whether it is sound."""
+    """What a session takes, who writes to it, and whether it is sound."""
 
     def __init__(self, backend: MemoryBackend) -> None:
         self._backend = backend
@@ -587,6 +593,10 @@ class MemoryMaintenance:
         if isinstance(session, Deleted):
             return self._backend.trash.size_bytes(session)
         return _room(self._backend.kept(session.id))
+
+    def holder(self, ref: Ref) -> Holder | None:
+        """Return who is writing to a session, ``None`` if no one is."""
+        return self._backend.kept(ref.id).held_by()
 
     def verify(self, ref: Ref, progress: Progress | None) -> Report:
         """Check every line again, as it stands there."""

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from holdfast.model.lock_holder import Holder
     from holdfast.store.backend import (
         Backend,
         FolderWork,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         Opened,
         Ref,
         StagedSession,
+        StoreLock,
     )
     from holdfast.store.doctor.checkup import Checkup
     from holdfast.store.local.bulk_publish import Batch
@@ -365,6 +367,10 @@ class Store:
         found = session if isinstance(session, Deleted) else self._resolved(session)
         return self._backend.maintenance.size_bytes(found)
 
+    def holder(self, id: str | os.PathLike[str]) -> Holder | None:
+        """Return who is writing to a session, ``None`` if no one is."""
+        return self._backend.maintenance.holder(self._resolved(id))
+
     def leftovers(self, id: str, *, remove: bool = False) -> Leftovers:
         """Count the blobs of a session that nothing names, and with ``remove`` remove them.
 
@@ -487,6 +493,14 @@ class Store:
     def has_unfinished_batch(self) -> bool:
         """Tell whether a batch was published whose process died before it was done."""
         return self._folder_work.has_unfinished_batch()
+
+    def lock(self, name: str) -> StoreLock:
+        """Take the lock of that name for something that only one process may do at a time.
+
+        Raises:
+            SessionLocked: another process holds it; says which.
+        """
+        return self._folder_work.lock(name)
 
     def scratch(self) -> Path:
         """Make a folder for what has to be on disk for a while and is no session.

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.model.ids import new_session_id
-from holdfast.runtime.agent.limits import Limits
+from holdfast.runtime.config.run_options import Limits
 from holdfast.runtime.runner.launch_options import Launch
 
 Next = Literal["quit", "switch", "pick"]

@@ -49,8 +49,8 @@ from holdfast.runtime.agent import rewind
 from holdfast.runtime.agent.agent import Agent
 from holdfast.runtime.agent.build import build_agent
 from holdfast.runtime.agent.rewind_points import points
+from holdfast.runtime.config.run_options import RunOptions
 from holdfast.runtime.providers.catalog import REHEARSAL
-from holdfast.runtime.runner.launch_options import RunOptions
 from tests.hostile import (
     ENVELOPE,
     SESSION,

@@ -14,9 +14,10 @@ from holdfast.model.message import Text
 from holdfast.model.state import Totals
 from holdfast.runtime.agent import foreign
 from holdfast.runtime.agent.agent import Agent
-from holdfast.runtime.agent.limits import Limits, Spending
+from holdfast.runtime.agent.limits import Spending
 from holdfast.runtime.agent.origin import notice, recorded_workspace, short
 from holdfast.runtime.agent.services import TurnServices
+from holdfast.runtime.config.run_options import Limits
 from holdfast.runtime.protocol import messages as protocol
 from holdfast.runtime.providers.rehearsal import Rehearsal
 from holdfast.tui.chat.completion import _prompts

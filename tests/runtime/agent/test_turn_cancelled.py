@@ -10,9 +10,9 @@ import pytest
 
 from holdfast.model.message import Text
 from holdfast.runtime.agent.agent import Agent
-from holdfast.runtime.agent.limits import Limits
 from holdfast.runtime.agent.prices import PriceTable
 from holdfast.runtime.agent.turn import Outcome
+from holdfast.runtime.config.run_options import Limits
 from holdfast.runtime.policy.policy import Policy
 from holdfast.runtime.providers.fault_injection import Chaos
 from holdfast.runtime.providers.rehearsal import Rehearsal

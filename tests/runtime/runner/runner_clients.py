@@ -19,11 +19,12 @@ import pytest
 
 from holdfast.model.ids import new_session_id
 from holdfast.model.message import Text
+from holdfast.runtime.config.run_options import RunOptions
 from holdfast.runtime.protocol import messages as protocol
 from holdfast.runtime.protocol.client import Connection, connect, new_request_id
 from holdfast.runtime.protocol.socket_path import socket_path
 from holdfast.runtime.providers.catalog import SECRET_VARIABLES
-from holdfast.runtime.runner.launch_options import IdleTimeouts, RunOptions
+from holdfast.runtime.runner.launch_options import IdleTimeouts
 from holdfast.runtime.runner.spawn import Launch, connect_or_start
 from tests.cli.program import alive, entries, until
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from holdfast.model.message import Image, Text
-from holdfast.runtime.agent.limits import Limits
+from holdfast.runtime.config.run_options import Limits
 from holdfast.runtime.protocol import messages as protocol
 from holdfast.runtime.protocol.client import Refused, RunnerGone
 from tests.cli.program import of_type, said, turns, until

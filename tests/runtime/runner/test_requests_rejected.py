@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.model.message import Text
-from holdfast.runtime.agent.limits import Limits
+from holdfast.runtime.config.run_options import Limits
 from holdfast.runtime.protocol import messages as protocol
 from holdfast.runtime.protocol.client import Refused
 from tests.cli.program import said, until

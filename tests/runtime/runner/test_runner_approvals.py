@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from holdfast.runtime.agent.limits import Limits
+from holdfast.runtime.config.run_options import Limits
 from holdfast.runtime.protocol import messages as protocol
 from holdfast.runtime.protocol.client import Refused
 from tests.cli.program import of_type, turns

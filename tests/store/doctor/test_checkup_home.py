@@ -209,7 +209,7 @@ def test_what_is_left_of_a_session_that_was_erased(store, session, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("holdfast.store.local.trash.discard_folder", killed)
+        patch.setattr("holdfast.files.Files.remove_tree", killed)
         with pytest.raises(KeyboardInterrupt):
             store.erase(gone)
     (finding,) = looked(store)

@@ -10,13 +10,13 @@ import click
 import msgspec
 
 from holdfast.errors import HoldfastError
+from holdfast.files import default_home
 from holdfast.keeper.workspaces import working_folder
 from holdfast.runtime.config import credentials as keys
 from holdfast.runtime.config import load as config
 from holdfast.runtime.config.toml_file import shown
 from holdfast.runtime.providers.catalog import Sources, choose
 from holdfast.runtime.providers.sdk_errors import address
-from holdfast.store.local.layout import default_home
 
 
 @click.command(

@@ -14,6 +14,7 @@ import holdfast
 from holdfast.cli.run.select_session import accepted, confirm_acceptance
 from holdfast.cli.ui.complete import complete_session
 from holdfast.errors import ForeignSession, UsageError
+from holdfast.files import default_home
 from holdfast.keeper.lookup import resolve_session
 from holdfast.keeper.text import printable
 from holdfast.keeper.workspaces import working_folder
@@ -25,7 +26,6 @@ from holdfast.runtime.agent.rewind import RewindPlan
 from holdfast.runtime.agent.rewind_points import Point, before_prompts, points, target
 from holdfast.runtime.config import load as config
 from holdfast.runtime.tools.undo import UndoStep
-from holdfast.store.local.layout import default_home
 from holdfast.store.session import Session
 from holdfast.store.store import Store
 from holdfast.tui.tty import is_terminal

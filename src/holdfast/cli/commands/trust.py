@@ -16,7 +16,7 @@ from holdfast import open_store
 from holdfast.cli.commands.config import shown_values, spelled
 from holdfast.cli.ui.complete import complete_session
 from holdfast.errors import SessionNotFound, StorageError, UsageError
-from holdfast.files import Files
+from holdfast.files import Files, default_home
 from holdfast.keeper.lookup import resolve_session
 from holdfast.keeper.workspaces import working_folder
 from holdfast.runtime.agent.foreign import ForeignContent, facts_of
@@ -31,7 +31,6 @@ from holdfast.runtime.config.toml_file import (
     shown,
 )
 from holdfast.runtime.config.trust import Trust, digest
-from holdfast.store.local.layout import default_home
 from holdfast.store.store import Store
 from holdfast.store.types import COPY, Summary
 

@@ -14,7 +14,7 @@ from holdfast.cli.run.options import Options
 from holdfast.cli.run.select_session import accept_first, launch_of, session_for
 from holdfast.errors import UsageError
 from holdfast.keeper.workspaces import ephemeral_home
-from holdfast.runtime.agent.limits import Limits
+from holdfast.runtime.config.run_options import Limits
 from holdfast.runtime.runner.launch_options import Launch
 from holdfast.store.store import Store
 from holdfast.tui.tty import has_screen, is_terminal

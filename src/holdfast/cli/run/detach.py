@@ -16,7 +16,7 @@ from holdfast.errors import UsageError
 from holdfast.keeper.preflight import assemble_for
 from holdfast.model.codec import dumps
 from holdfast.model.message import Text
-from holdfast.runtime.agent.limits import Limits
+from holdfast.runtime.config.run_options import Limits
 from holdfast.runtime.protocol.client import Connection, new_request_id
 from holdfast.runtime.protocol.messages import (
     Compact,

@@ -8,8 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from holdfast.errors import UsageError
-from holdfast.runtime.agent.limits import Limits
-from holdfast.runtime.runner.launch_options import RunOptions
+from holdfast.runtime.config.run_options import Limits, RunOptions
 from holdfast.store.validation import valid_title
 
 Format = Literal["text", "json", "stream-json"]

@@ -11,11 +11,9 @@ import click
 
 from holdfast.cli.ui.complete import complete_tag
 from holdfast.errors import UsageError
-from holdfast.files import Files
 from holdfast.keeper.filters import SessionFilter
 from holdfast.keeper.times import parse_time
-from holdfast.store.catalog.index import page_of
-from holdfast.store.local.layout import Home, default_home
+from holdfast.store.catalog.index import page_of_default_home
 from holdfast.store.types import CLEAN, DAMAGED, INTERRUPTED, RUNNING, Page
 
 if TYPE_CHECKING:
@@ -92,11 +90,8 @@ def filter_from(*, here: bool, **conditions: Any) -> SessionFilter:
 
 
 class HomePages:
-    """The session list of the default home, without importing the rest of the store.
-
-    Importing the store takes longer than ``ls`` itself.
-    """
+    """The session list of the default home, for commands that need nothing else of the store."""
 
     def page(self, **query: Any) -> Page:
         """Return a page of the list."""
-        return page_of(Home(Files(), default_home().absolute(), force=False), **query)
+        return page_of_default_home(**query)

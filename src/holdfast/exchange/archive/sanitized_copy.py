@@ -14,7 +14,7 @@ import msgspec
 from holdfast.errors import UsageError
 from holdfast.exchange.exporting.transcript import ExportOptions
 from holdfast.exchange.importing.json_fields import parse_time
-from holdfast.exchange.redaction.local_paths import drop_local_meta, whereabouts
+from holdfast.exchange.redaction.local_paths import drop_local_meta, local_paths_in
 from holdfast.exchange.redaction.messages import cleaned_bytes, cleaned_parts, redact_message
 from holdfast.exchange.redaction.redactor import Redactor
 from holdfast.journal.format import seal
@@ -58,7 +58,7 @@ class SanitizedCopy:
     def __init__(self, journal: Journal, session_id: str, options: ExportOptions) -> None:
         self._journal = journal
         self._redactor: Redactor | None = options.redactor
-        self._places = whereabouts(journal) if options.strip_workspace else None
+        self._places = local_paths_in(journal) if options.strip_workspace else None
         self._blobs = Blobs(journal.files, journal.folder)
         self._uid = new_uid()
         self._renamed: dict[str, str] = {}

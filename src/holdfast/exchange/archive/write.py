@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from hashlib import sha256
 from io import RawIOBase
@@ -33,7 +34,9 @@ from holdfast.files import Files
 from holdfast.journal.format import timestamp
 from holdfast.model.sanitize import for_terminal
 from holdfast.store.local.blobs import Blobs
+from holdfast.store.local.layout import os_errors
 from holdfast.store.local.reader import Journal
+from holdfast.store.local.repair import inspect_tail
 from holdfast.store.local.staging import is_session_file
 from holdfast.version import __version__
 
@@ -62,11 +65,20 @@ class Archive:
         """
         if transcript.options.depth != EVERYTHING:
             raise UsageError("An archive is the whole session: it has no depth.")
-        with transcript.journal() as journal:
+        with _files_of(transcript) as journal:
             writer = _Writer(transcript)
             rewritten = transcript.options.redactor or transcript.options.strip_workspace
             yield from writer.anew(journal) if rewritten else writer.exact(journal)
             yield from writer.finish(exact=not rewritten)
+
+
+@contextmanager
+def _files_of(transcript: Transcript) -> Iterator[Journal]:
+    """Give the session's files as they are now, up to the last whole entry."""
+    folder = transcript.folder
+    with os_errors(f"{folder} cannot be read", folder), Journal(Files(), folder) as journal:
+        journal.last.end = inspect_tail(journal).end
+        yield journal
 
 
 class _Sink(RawIOBase):
@@ -92,7 +104,7 @@ class _Writer:
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript
         self._session = transcript.id
-        self._files: Files = transcript.files
+        self._files = Files()
         self._folder: Path = transcript.folder
         self._sink = _Sink()
         self._zip = ZipFile(self._sink, "w", ZIP_DEFLATED)

@@ -1,6 +1,6 @@
 """What an export is made from: one branch of a session, read once from its beginning, in a stream.
 
-The branch is walked backwards first, for the numbers of its messages alone; then the journal is
+The branch is walked backwards first, for the numbers of its messages alone; then all entries are
 read forwards. So memory does not grow with a session, but for eight bytes a message. Detail and
 redaction are applied here, before any format sees a message: none can forget them.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,16 +21,10 @@ from holdfast.exchange.importing.json_fields import parse_time
 from holdfast.exchange.redaction.local_paths import drop_local_meta
 from holdfast.exchange.redaction.messages import redact_message
 from holdfast.exchange.redaction.redactor import Redactor
-from holdfast.files import Files
 from holdfast.model.entry import Checkpoint, Entry, Usage
 from holdfast.model.message import Message
-from holdfast.store.local.layout import os_errors
-from holdfast.store.local.reader import Journal
-from holdfast.store.local.repair import inspect_tail
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from holdfast.model.state import State
     from holdfast.store.session import Session
 
@@ -90,12 +84,10 @@ class Transcript:
             raise UsageError(f"Session {session.id} has no entries yet: nothing to export.")
         self.id = session.id
         self._session = session
-        self.folder: Path = session.path
         self.state: State = session.state
         self.started = parse_time(session.state.started) or _NO_TIME
         """When it began; whatever the journal says, it is a time."""
         self.updated = parse_time(session.state.updated) or self.started
-        self.files = Files()
         self._interrupted = list(session.recovery.interrupted) if session.read_only else []
         self.meta = self._shown_facts(session.meta)
         first = self.state.first_text
@@ -109,6 +101,11 @@ class Transcript:
         value = self.meta.get(name)
         return value if isinstance(value, str) else ""
 
+    @property
+    def folder(self) -> Path:
+        """The session's folder; raises ``UsageError`` if the medium has none."""
+        return self._session.path
+
     def _shown_facts(self, meta: dict[str, Any]) -> dict[str, Any]:
         if self.options.strip_workspace:
             meta = drop_local_meta(meta)
@@ -119,14 +116,6 @@ class Transcript:
     def _clean_text(self, text: str, where: str) -> str:
         redactor = self.options.redactor
         return text if redactor is None else redactor.text(text, where)
-
-    @contextmanager
-    def journal(self) -> Iterator[Journal]:
-        """Give the session's files as they are now, up to the last whole entry."""
-        with os_errors(f"{self.folder} cannot be read", self.folder):  # noqa: SIM117  in this order
-            with Journal(self.files, self.folder) as journal:
-                journal.last.end = inspect_tail(journal).end
-                yield journal
 
     def items(self, *, condensed: bool = True) -> Iterator[Item]:
         """Yield messages, and if ``condensed`` compactions, in the order of the journal."""

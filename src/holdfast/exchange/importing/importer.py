@@ -31,18 +31,16 @@ from holdfast.journal.format import timestamp
 from holdfast.model.codec import dumps
 from holdfast.model.entry import Head, Meta, Usage
 from holdfast.model.ids import key_session_id
-from holdfast.store.local.layout import os_errors
-from holdfast.store.local.lock import Lock
 from holdfast.store.store import Store
 from holdfast.store.types import stamp
 from holdfast.store.write.encode import ImportedEntry, encode_all
-from holdfast.version import __version__
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
     from holdfast.exchange.importing.sqlite_sources import Databases
+    from holdfast.store.backend import StoreLock
 
 CREATED, GROWN, BRANCHED, UNCHANGED = "created", "grown", "branched", "unchanged"
 SHORTER, DELETED, EMPTY = "shorter", "deleted", "empty"
@@ -86,7 +84,7 @@ class Importing:
         self._known = ImportLedger(store)
         self._projects: dict[str, str | None] = {}
         self._databases: Databases | None = None
-        self._lock: Lock | None = None
+        self._lock: StoreLock | None = None
 
     def hold(self) -> None:
         """Be the only import into the store until this is closed: two would count things twice.
@@ -96,19 +94,15 @@ class Importing:
         """
         if self._lock is not None:
             return
-        folder = self._store.path / _LOCK_FOLDER
-        files = Files()
-        with os_errors(f"{self._store.path} cannot be written", self._store.path):
-            files.make_folders(folder)
-            try:
-                self._lock = Lock.acquire(files, folder, __version__)
-            except SessionLocked as error:
-                busy = StorageError(
-                    f"Sessions are being imported into {self._store.path} already, by "
-                    f"{error.holder}: wait until that is done."
-                )
-                busy.exit_code = SessionLocked.exit_code
-                raise busy from None
+        try:
+            self._lock = self._store.lock(_LOCK_FOLDER)
+        except SessionLocked as error:
+            busy = StorageError(
+                f"Sessions are being imported into {self._store.path} already, by "
+                f"{error.holder}: wait until that is done."
+            )
+            busy.exit_code = SessionLocked.exit_code
+            raise busy from None
         self._known = ImportLedger(self._store)  # with what somebody else has imported up to now
 
     def reading(self, progress: Progress | None = None, total_bytes: int = 0) -> SourceReader:

@@ -16,7 +16,6 @@ from urllib.parse import quote
 
 from holdfast.errors import ImportRejected
 from holdfast.files import Files
-from holdfast.store.local.layout import discard_folder
 
 _LARGEST_VALUE_BYTES = 64 * 1024 * 1024
 _CHUNK_BYTES = 1024 * 1024
@@ -127,7 +126,7 @@ class Databases:
             self._connection = None
         if self._folder is not None:
             folder, self._folder = self._folder, None
-            discard_folder(self._files, folder)
+            self._files.remove_tree(folder)
         self._state = None
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct, field
@@ -40,9 +41,11 @@ from holdfast.exchange.importing.source_files import Progress, SourceReader
 from holdfast.exchange.importing.sqlite_sources import Databases
 from holdfast.exchange.migrate.scan import Legacy, files_of, look
 from holdfast.files import Files
-from holdfast.store.local.bulk_publish import Batch
 from holdfast.store.store import Store
 from holdfast.store.types import LEFT, MIGRATED, Migrated, Migration
+
+if TYPE_CHECKING:
+    from holdfast.store.local.bulk_publish import Batch
 
 SUFFIX = ".migrated"
 

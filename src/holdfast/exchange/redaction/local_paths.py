@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.model.entry import Custom, Entry, Meta, Unknown
-from holdfast.store.local.reader import Journal
+
+if TYPE_CHECKING:
+    from holdfast.store.backend import Log
 
 LOCAL_FACTS = ("workspace", "project", "imported")
 """Facts that say where on a machine a session was."""
@@ -73,10 +75,10 @@ class LocalPaths:
         return value
 
 
-def whereabouts(journal: Journal) -> LocalPaths:
-    """Read through a journal for the folders that it names."""
+def local_paths_in(log: Log) -> LocalPaths:
+    """Read a session for the folders that it names."""
     folders: set[str] = set()
-    for record in journal.records():
+    for record in log.records():
         body = record.body if isinstance(record, Entry) else None
         if isinstance(body, Meta):
             folders.update(_folders({name: body.fields.get(name) for name in LOCAL_FACTS}))

@@ -20,11 +20,12 @@ from holdfast.model.entry import Body, Entry, Meta, Queued, Usage
 from holdfast.model.message import AnyPart, File, Image, Message, Text, system
 from holdfast.runtime.agent import context, foreign, summarize
 from holdfast.runtime.agent.cancellation import CancelToken
-from holdfast.runtime.agent.limits import Limits, Spending
+from holdfast.runtime.agent.limits import Spending
 from holdfast.runtime.agent.recovery import Interrupted, end_running, examine, settlement
 from holdfast.runtime.agent.services import TurnServices
 from holdfast.runtime.agent.summarize import Compacted
 from holdfast.runtime.agent.turn import Outcome, Turn
+from holdfast.runtime.config.run_options import Limits
 from holdfast.runtime.providers.base import Provider
 from holdfast.runtime.tools.shell.spool import clear, forget
 from holdfast.store.session import Session

@@ -17,12 +17,12 @@ from holdfast.runtime.agent.system_prompt import instructions
 from holdfast.runtime.config import credentials as keys
 from holdfast.runtime.config import load as config
 from holdfast.runtime.config.load import Configuration
+from holdfast.runtime.config.run_options import RunOptions
 from holdfast.runtime.config.secret_variables import conceal, secret_names
 from holdfast.runtime.policy.policy import Mode, Policy
 from holdfast.runtime.providers import catalog
 from holdfast.runtime.providers.catalog import Choice, Sources, Wish
 from holdfast.runtime.providers.rehearsal_script import ScriptStep, read_script
-from holdfast.runtime.runner.launch_options import RunOptions
 from holdfast.runtime.tools.registry import standard_tools
 from holdfast.store.session import Session
 

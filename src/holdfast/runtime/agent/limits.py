@@ -1,38 +1,31 @@
-"""How far a turn may go: requests, money, time."""
+"""Whether a turn may make another request: what it has used, against its limits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import msgspec
-from msgspec import Struct
 
 from holdfast.errors import UsageError
 from holdfast.model.entry import Usage
 from holdfast.model.state import Totals
 from holdfast.runtime.agent.prices import PriceTable
+from holdfast.runtime.config.run_options import Limits
 
 _MOST_COUNTABLE_USD = 1e9
 
 
-class Limits(Struct, frozen=True):
-    """What was set on the command line; ``None`` is no limit. They hold for one run."""
+def check_priced(limits: Limits, model: str, prices: PriceTable) -> None:
+    """Check that a budget can be enforced.
 
-    max_turns: int | None = None
-    max_budget_usd: float | None = None
-    time_limit_seconds: float | None = None
-
-    def check_priced(self, model: str, prices: PriceTable) -> None:
-        """See that a budget can be kept.
-
-        Raises:
-            UsageError: nobody knows what the model costs.
-        """
-        if self.max_budget_usd is not None and prices.price(model) is None:
-            raise UsageError(
-                f"There is no price for {model}, so --max-budget-usd cannot be kept: set one under "
-                f'[prices."{model}"] in the configuration, or leave the budget out.'
-            )
+    Raises:
+        UsageError: the model has no known price.
+    """
+    if limits.max_budget_usd is not None and prices.price(model) is None:
+        raise UsageError(
+            f"There is no price for {model}, so --max-budget-usd cannot be kept: set one under "
+            f'[prices."{model}"] in the configuration, or leave the budget out.'
+        )
 
 
 class Spending:

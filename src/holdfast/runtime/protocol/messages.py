@@ -24,7 +24,7 @@ from holdfast.errors import HoldfastError, UsageError
 from holdfast.journal import bounded
 from holdfast.model.codec import convert, dumps, loads
 from holdfast.model.message import File, Image, Text
-from holdfast.runtime.agent.limits import Limits
+from holdfast.runtime.config.run_options import Limits
 
 PROTOCOL = 1
 LONGEST_LINE_BYTES = bounded.LONGEST_LINE_BYTES + 64 * 1024  # any entry, and the message around it

@@ -1,4 +1,4 @@
-"""What a run asks for, and what a runner is started with.
+"""What a runner is started with.
 
 Values alone: a client that has a runner started loads nothing of what only the runner needs.
 """
@@ -7,22 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-
-class RunOptions(Struct, frozen=True, kw_only=True):
-    """What one run asks for, before what is configured.
-
-    ``attended`` tells whether anybody can be asked; ``script`` and ``chaos`` are the rehearsal
-    model's part and a plan of faults.
-    """
-
-    provider: str | None = None
-    model: str | None = None
-    base_url: str | None = None
-    allow: tuple[str, ...] = ()
-    allow_all: bool = False
-    attended: bool = False
-    script: str | None = None
-    chaos: str = ""
+from holdfast.runtime.config.run_options import RunOptions
 
 
 class IdleTimeouts(Struct, frozen=True):

@@ -36,6 +36,7 @@ from holdfast.files import Files
 from holdfast.model.lock_holder import Holder
 from holdfast.runtime.agent.build import BuiltAgent, build_agent
 from holdfast.runtime.config.load import user_settings
+from holdfast.runtime.config.run_options import RunOptions
 from holdfast.runtime.protocol.broadcast import Broadcaster
 from holdfast.runtime.protocol.messages import PROTOCOL, Greeting, RunnerExited
 from holdfast.runtime.protocol.server import Server
@@ -47,7 +48,7 @@ from holdfast.runtime.protocol.socket_path import (
     socket_path,
 )
 from holdfast.runtime.providers import sdk
-from holdfast.runtime.runner.launch_options import Launch, RunOptions, StartResult
+from holdfast.runtime.runner.launch_options import Launch, StartResult
 from holdfast.runtime.runner.requests import RequestRouter
 from holdfast.runtime.runner.runner import Runner, patience_of
 from holdfast.runtime.runner.start_lock import starting, tidy

@@ -12,13 +12,13 @@ from collections.abc import Callable
 
 from holdfast.runtime.agent.agent import Agent
 from holdfast.runtime.agent.build import BuiltAgent
-from holdfast.runtime.agent.limits import Limits
+from holdfast.runtime.agent.limits import check_priced
 from holdfast.runtime.agent.services import TurnServices
+from holdfast.runtime.config.run_options import Limits, RunOptions
 from holdfast.runtime.config.secret_variables import conceal
 from holdfast.runtime.config.settings import Settings
 from holdfast.runtime.protocol.messages import REFRESHED
 from holdfast.runtime.providers.catalog import SECRET_VARIABLES
-from holdfast.runtime.runner.launch_options import RunOptions
 
 
 class ActiveModel:
@@ -57,7 +57,7 @@ class ActiveModel:
         Raises:
             UsageError: they cannot.
         """
-        limits.check_priced(self.model, self._assembled.equipment.prices)
+        check_priced(limits, self.model, self._assembled.equipment.prices)
 
     async def check_wishes(self, wishes: RunOptions) -> None:
         """Check that the wanted model can be used.

@@ -15,12 +15,11 @@ from holdfast.errors import DiskFull, StorageError, UsageError
 from holdfast.model.entry import TREE, Entry, Meta, Queued
 from holdfast.runtime.agent import rewind
 from holdfast.runtime.agent.agent import check_said, queued_prompt
-from holdfast.runtime.agent.limits import Limits
+from holdfast.runtime.config.run_options import Limits, RunOptions
 from holdfast.runtime.config.settings import KEYS
 from holdfast.runtime.protocol import messages as protocol
 from holdfast.runtime.protocol.client import RunnerGone
 from holdfast.runtime.protocol.messages import Reply, Request, entry_id
-from holdfast.runtime.runner.launch_options import RunOptions
 from holdfast.runtime.runner.runner import Runner
 from holdfast.runtime.tools.undo import UndoStep
 from holdfast.store.session import Session

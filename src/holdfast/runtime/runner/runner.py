@@ -21,10 +21,10 @@ from holdfast.model.entry import Entry
 from holdfast.model.message import AnyPart
 from holdfast.runtime.agent.build import BuiltAgent
 from holdfast.runtime.agent.cancellation import Stopped
-from holdfast.runtime.agent.limits import Limits
 from holdfast.runtime.agent.recovery import Interrupted
 from holdfast.runtime.agent.services import Question
 from holdfast.runtime.agent.turn import Outcome
+from holdfast.runtime.config.run_options import Limits, RunOptions
 from holdfast.runtime.config.settings import Settings
 from holdfast.runtime.protocol.broadcast import Broadcaster
 from holdfast.runtime.protocol.messages import (
@@ -39,7 +39,7 @@ from holdfast.runtime.protocol.messages import (
 )
 from holdfast.runtime.protocol.subscriber import Subscriber
 from holdfast.runtime.runner.approvals import PendingApprovals
-from holdfast.runtime.runner.launch_options import IdleTimeouts, RunOptions
+from holdfast.runtime.runner.launch_options import IdleTimeouts
 from holdfast.runtime.runner.model_switch import ActiveModel
 from holdfast.runtime.runner.notify import Attention
 from holdfast.runtime.runner.queue import Job, PromptQueue

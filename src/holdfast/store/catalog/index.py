@@ -31,8 +31,15 @@ import msgspec
 from msgspec.structs import asdict
 
 from holdfast.errors import DamagedJournal
+from holdfast.files import Files, default_home
 from holdfast.store.catalog.list_query import list_query
-from holdfast.store.local.layout import JOURNAL_NAME, LIVE_NAME, os_errors, segment_name
+from holdfast.store.local.layout import (
+    JOURNAL_NAME,
+    LIVE_NAME,
+    Home,
+    os_errors,
+    segment_name,
+)
 from holdfast.store.types import (
     CLEAN,
     DAMAGED,
@@ -49,7 +56,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.model.state import State
-    from holdfast.store.local.layout import Home
     from holdfast.store.local.reader import Journal
 
 _VERSION = 5
@@ -440,8 +446,7 @@ def _summary(session_id: str, state: State, journal: Journal) -> Summary:
     return Summary.of(session_id, state, key, journal.size_bytes)
 
 
-def page_of(
-    home: Home,
+def page_of_default_home(
     *,
     workspace: str | os.PathLike[str] | None = None,
     project: str | os.PathLike[str] | None = None,
@@ -449,7 +454,11 @@ def page_of(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> Page:
-    """Return the newest sessions that fit, and how many there are beside."""
+    """Return ``Store.page`` of the default home, without importing the rest of the store.
+
+    That import takes longer than the list.
+    """
+    home = Home(Files(), default_home().absolute(), force=False)
     with os_errors(f"{home.root} cannot be listed", home.root):
         query = list_query(workspace, project, limit, since, until)
         return Index(home).page(**asdict(query))

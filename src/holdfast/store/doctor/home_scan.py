@@ -19,7 +19,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model.ids import SESSION_ID, folder_of
 from holdfast.store.doctor.findings import Finding, finding
 from holdfast.store.local.bulk_publish import BATCH_NAME, THEN_NAME
-from holdfast.store.local.layout import KEY_NAME, NEW_PREFIX, discard_folder
+from holdfast.store.local.layout import KEY_NAME, NEW_PREFIX
 from holdfast.store.local.lock import holder_of
 from holdfast.store.local.trash import half_erased
 
@@ -146,12 +146,12 @@ class HomeScan:
                     yield from self._batch(path)
                 elif self._is_abandoned(entry):
                     found = finding("leftover", path, "a session that was never finished")
-                    yield self._remedies.done(found, partial(discard_folder, self._files, path))
+                    yield self._remedies.done(found, partial(self._files.remove_tree, path))
             except OSError as error:
                 yield _closed(path, error)
         for path in self._erased:
             found = finding("leftover", path, "the rest of a session that was removed for good")
-            yield self._remedies.done(found, partial(discard_folder, self._files, path))
+            yield self._remedies.done(found, partial(self._files.remove_tree, path))
 
     def _is_abandoned(self, entry: os.DirEntry[str]) -> bool:
         is_new = entry.name.startswith(NEW_PREFIX) and entry.is_dir(follow_symlinks=False)
@@ -166,7 +166,7 @@ class HomeScan:
             if entry.is_dir(follow_symlinks=False):
                 path = Path(entry.path)
                 found = finding("leftover", path, "staged by a migration that died")
-                yield self._remedies.done(found, partial(discard_folder, self._files, path))
+                yield self._remedies.done(found, partial(self._files.remove_tree, path))
 
     def broken_caches(self) -> Iterator[Finding]:
         """Yield databases that cannot be read, or lack what they should have."""

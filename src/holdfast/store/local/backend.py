@@ -19,6 +19,7 @@ from holdfast.store.local import trash
 from holdfast.store.local.blobs import BLOBS_NAME, Blobs
 from holdfast.store.local.compress import is_packed, pack_all, unpack_folder
 from holdfast.store.local.layout import Home, os_errors
+from holdfast.store.local.lock import Lock, holder_of
 from holdfast.store.local.log_writer import FileLogWriter
 from holdfast.store.local.open import open_to_read, open_to_write
 from holdfast.store.local.orphan_blobs import leftovers, size_of
@@ -28,6 +29,7 @@ from holdfast.store.local.staging import FileStaging, Staging
 from holdfast.store.local.trash import discard_abandoned, move_all_to_trash
 from holdfast.store.local.watch import FileWatch
 from holdfast.store.types import Deleted, Leftovers, stamp
+from holdfast.version import __version__
 
 if TYPE_CHECKING:
     import os
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from holdfast.model.entry import Header
+    from holdfast.model.lock_holder import Holder
     from holdfast.store.backend import Opened
     from holdfast.store.doctor.checkup import Checkup
     from holdfast.store.local.bulk_publish import Batch
@@ -145,7 +148,7 @@ class FileTrash:
 
 
 class FileMaintenance:
-    """What a session's folder takes, and whether it is sound."""
+    """What a session's folder takes, who writes to it, and whether it is sound."""
 
     def __init__(self, home: Home) -> None:
         self._files = home.files
@@ -155,6 +158,12 @@ class FileMaintenance:
         folder = Path(session.path) if isinstance(session, Deleted) else folder_of(session)
         with os_errors(f"{folder} cannot be read", folder):
             return size_of(self._files, folder)
+
+    def holder(self, ref: Ref) -> Holder | None:
+        """Return who is writing to a session, ``None`` if no one is."""
+        folder = folder_of(ref)
+        with os_errors(f"{folder} cannot be checked", folder):
+            return holder_of(self._files, folder)
 
     def verify(self, ref: Ref, progress: Progress | None) -> Report:
         """Read a whole session and report every problem; changes nothing."""
@@ -210,6 +219,13 @@ class HomeWork:
 
         with os_errors(f"{self._home.root} cannot be read", self._home.root):
             return is_unfinished(self._home)
+
+    def lock(self, name: str) -> Lock:
+        """Take the lock of that name, a folder of the home."""
+        home = self._home
+        with os_errors(f"{home.root} cannot be written", home.root):
+            home.files.make_folders(home.root / name)
+            return Lock.acquire(home.files, home.root / name, __version__)
 
     def scratch(self) -> Path:
         """Make a folder for what has to be on disk for a while and is no session."""

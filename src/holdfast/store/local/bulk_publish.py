@@ -21,7 +21,6 @@ from holdfast.store.local.backend import FileBackend
 from holdfast.store.local.layout import (
     JOURNAL_NAME,
     Home,
-    discard_folder,
     is_real_folder,
     os_errors,
 )
@@ -110,7 +109,7 @@ class Batch(Store):
         """Remove what was staged and is not published: by this batch, or by one that died."""
         for entry in self.files.folders(self._aside):
             if entry.is_dir(follow_symlinks=False):
-                discard_folder(self.files, Path(entry.path))
+                self.files.remove_tree(Path(entry.path))
             elif entry.name not in (LOCK_NAME, THEN_NAME):
                 self.files.unlink(Path(entry.path))
 

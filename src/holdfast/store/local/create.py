@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import SessionExists, SessionLocked
-from holdfast.store.local.layout import JOURNAL_NAME, discard_folder
+from holdfast.store.local.layout import JOURNAL_NAME
 from holdfast.store.local.lock import Lock
 from holdfast.version import __version__
 
@@ -48,7 +48,7 @@ def _discard_leaving(home: Home, session_id: str, data: bytes) -> bool:
     try:
         ours = _is_leaving(home, session_id, data)
         if ours:
-            discard_folder(home.files, folder)
+            home.files.remove_tree(folder)
         return ours
     finally:
         lock.release()

@@ -70,15 +70,6 @@ _NOT_THERE = frozenset({ENOENT, ENOTDIR, ENAMETOOLONG})  # nothing can have a na
 _TAKEN = frozenset({EEXIST, ENOTEMPTY, ENOTDIR})  # what rename says of another folder, or a file
 
 
-def default_home() -> Path:
-    """Return the home folder: ``HOLDFAST_HOME``, else below the user's state folder."""
-    given = os.environ.get("HOLDFAST_HOME")
-    if given:
-        return Path(given)
-    state = os.environ.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "holdfast"
-
-
 class Home:
     """The layout on disk. Making or reading anything is done by others, through ``files``."""
 
@@ -273,11 +264,11 @@ class Home:
             renamed = self._is_in_place(session_id, descriptor)
             with suppress(OSError):
                 if not renamed:
-                    discard_folder(files, making)
+                    files.remove_tree(making)
                 elif not isinstance(error, OSError) or error.errno in PASSING:
                     # The caller will try again, and must not find its own leavings. After a failed
                     # sync it cannot, and what is there is better kept.
-                    discard_folder(files, self.folder(session_id))
+                    files.remove_tree(self.folder(session_id))
             if descriptor >= 0:
                 files.close(descriptor)
             lock.release()
@@ -336,16 +327,6 @@ def link_all(files: Files, sources: list[Path], folder: Path) -> None:
         except OSError:
             files.publish(folder / source.name, files.read_whole(source))
     files.sync_folder(folder)
-
-
-def discard_folder(files: Files, folder: Path) -> None:
-    """Remove a folder that was never a session, with all that is in it."""
-    for entry in list(files.folders(folder)):
-        if entry.is_dir(follow_symlinks=False):
-            discard_folder(files, Path(entry.path))
-        else:
-            files.unlink(Path(entry.path))
-    files.remove_folder(folder)
 
 
 def _not_found(shown: str) -> SessionNotFound:

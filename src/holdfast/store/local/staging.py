@@ -14,7 +14,7 @@ from holdfast.errors import StorageError, UsageError
 from holdfast.model.entry import Header
 from holdfast.model.ids import SESSION_ID, is_keyed, key_session_id
 from holdfast.store.local.blobs import Blobs
-from holdfast.store.local.layout import JOURNAL_NAME, discard_folder, os_errors
+from holdfast.store.local.layout import JOURNAL_NAME, os_errors
 from holdfast.store.local.lock import Lock
 from holdfast.store.local.provenance import Origin, write_new
 from holdfast.store.local.reader import Journal
@@ -69,7 +69,7 @@ class StagedSession:
         """Leave nothing of it, if it was not published."""
         if self._open:
             with suppress(OSError):
-                discard_folder(self._files, self._folder)
+                self._files.remove_tree(self._folder)
             self._let_go()
 
     def __enter__(self) -> Self:

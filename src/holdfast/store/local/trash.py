@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import SessionLocked, SessionNotFound, UsageError
 from holdfast.model.ids import SESSION_ID, check_part, new_uid
-from holdfast.store.local.layout import discard_folder
 from holdfast.store.local.lock import Lock, holder_of
 from holdfast.store.types import DAMAGED, Deleted, stamp
 from holdfast.version import __version__
@@ -106,7 +105,7 @@ def finish_erasing(home: Home) -> None:
     """Remove what is left of sessions that were to be removed for good."""
     for folder in half_erased(home):
         with suppress(FileNotFoundError):  # somebody else was at it
-            discard_folder(home.files, folder)
+            home.files.remove_tree(folder)
 
 
 def deleted_ids(home: Home) -> set[str]:
@@ -148,4 +147,4 @@ def discard_abandoned(home: Home) -> None:
     """Remove what was left of sessions whose making was cut off before any acknowledgement."""
     for folder in home.abandoned(time.time_ns() - _ABANDONED_AFTER_NS):
         if holder_of(home.files, folder) is None:
-            discard_folder(home.files, folder)
+            home.files.remove_tree(folder)
