@@ -114,6 +114,45 @@ def test_reading_goes_on_after_a_short_read(path, descriptor, monkeypatch, most)
     assert REAL.read_whole(path) == b"0123456789"
 
 
+def holes(path: Path, size: int | None = None, least: int = 1) -> list[tuple[int, int]]:
+    with path.open("rb") as file:
+        return REAL.holes(file.fileno(), path.stat().st_size if size is None else size, least)
+
+
+def test_holes_of_a_file(path):
+    mib = 1 << 20
+    with path.open("wb") as file:
+        file.write(b"x" * mib)
+        file.seek(4 * mib)
+        file.write(b"x" * mib)
+        file.truncate(6 * mib)
+    assert holes(path) == [(mib, 4 * mib), (5 * mib, 6 * mib)]
+    assert holes(path, least=2 * mib) == [(mib, 4 * mib)]
+    assert holes(path, 2 * mib) == [(mib, 2 * mib)]
+    assert holes(path, 100 * mib) == [(mib, 4 * mib), (5 * mib, 100 * mib)]
+    path.write_bytes(b"x" * mib)
+    assert holes(path) == []
+    path.write_bytes(b"")
+    assert holes(path) == holes(path, mib) == []
+
+
+def test_no_holes_are_known_where_the_system_cannot_tell(path, monkeypatch):
+    with path.open("wb") as file:
+        file.truncate(1 << 20)
+
+    def fail(_descriptor: int, _offset: int, how: int) -> int:
+        if how == os.SEEK_DATA:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        return 0
+
+    assert holes(path)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "lseek", fail)
+        assert holes(path) == []
+    monkeypatch.setattr(files_module, "_SEEK_HOLE", None)
+    assert holes(path) == []
+
+
 def test_a_link_is_there_even_if_it_leads_nowhere(tmp_path):
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     assert REAL.exists(tmp_path / "dangling")

@@ -27,6 +27,7 @@ _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
 _DSYNC: int = getattr(os, "RWF_DSYNC", 0)  # Linux: a write that is synced when it returns
 # What an old kernel, or a filter of system calls, says to a call that it does not let through.
 _UNHEARD_OF = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM})
+_SEEK_HOLE: int | None = getattr(os, "SEEK_HOLE", None)
 _F_FULLFSYNC = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone stops at the drive's cache
 
 _NETWORK_FILE_SYSTEMS = frozenset(
@@ -101,6 +102,30 @@ class Files:
             data = os.pread(descriptor, size, offset)
             pieces.append(data)
         return b"".join(pieces)
+
+    def holes(self, descriptor: int, size: int, least_bytes: int) -> list[tuple[int, int]]:
+        """Return start and end of each hole of at least so many bytes, up to ``size``.
+
+        A hole reads as NULs and takes no room. Nothing is returned where the system cannot tell.
+        """
+        found: list[tuple[int, int]] = []
+        if _SEEK_HOLE is None:
+            return found
+        end = 0
+        try:
+            while end < size:
+                start = os.lseek(descriptor, end, _SEEK_HOLE)
+                try:
+                    end = os.lseek(descriptor, start, os.SEEK_DATA)
+                except OSError as error:
+                    if error.errno != errno.ENXIO:
+                        raise
+                    end = size  # no data follows
+                if min(end, size) - start >= least_bytes:
+                    found.append((start, min(end, size)))
+        except OSError:
+            return []  # the file system does not tell, or the file was cut meanwhile
+        return found
 
     def status(self, descriptor: int) -> os.stat_result:
         """Status of an open file."""
@@ -312,6 +337,8 @@ class Files:
         """
         descriptor = self.open_regular(path)
         try:
+            if self.status(descriptor).st_size > most_bytes:
+                return None  # a file with holes claims a size without taking the room
             data = self.read_at(descriptor, most_bytes + 1, 0)
         finally:
             self.close(descriptor)

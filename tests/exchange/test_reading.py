@@ -103,11 +103,19 @@ print(peak_bytes() // 1_000_000)
 """
 
 
-def test_a_line_of_a_gigabyte_costs_little_memory(path):
+def test_a_file_of_holes_is_refused(path):
+    with path.open("wb") as file:
+        file.write(b'{"a":1}\n')
+        file.truncate(1024**4)
+    with pytest.raises(ImportRejected, match="holes"):
+        list(SourceReader().records(path))
+
+
+def test_a_very_long_line_costs_little_memory(path):
     with path.open("wb") as file:
         file.write(b'{"a":1}\n{"long":"')
-        file.truncate(1024**3)
-        file.seek(0, os.SEEK_END)
+        for _ in range(400):
+            file.write(b"x" * 1024**2)
         file.write(b'"}\n{"b":2}\n')
     done = subprocess.run(
         [sys.executable, "-c", HUGE, str(path)],

@@ -8,7 +8,8 @@ and for the longest line; it takes time in proportion to the bytes that are allo
     depth and number of values of one JSON text     model/codec.py
     length of a line, total, ratio                  ReadLimits
 
-Plain files are read to their end, whatever their size: they take the room that they claim.
+Plain files are read to their end, whatever their size: they take the room that they claim, unless
+they have holes. A hole costs its sender nothing, so what is large of them is not read.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ LARGEST_FRAME_BYTES = 8 * 1024 * 1024  # of a packed journal; ours have half a m
 _LARGEST_WINDOW_LOG = 26  # 64 MiB: the decoder holds as much in memory
 _FIRST_LOOK_BYTES = 128
 _SLICE_BYTES = 16 * 1024
+LARGE_HOLE_BYTES = 256 * 1024
+"""A smaller hole is read as the NULs that it stands for."""
 
 
 class ReadLimits(Struct, frozen=True):
@@ -53,6 +56,11 @@ class ReadLimits(Struct, frozen=True):
         """Tell whether so many packed bytes may have so much content."""
         in_ratio = size_bytes <= max(self.free_bytes, packed_bytes * self.ratio)
         return in_ratio and size_bytes <= self.total_bytes
+
+    def allow_holes(self, size_bytes: int, holes: Iterable[tuple[int, int]]) -> bool:
+        """Tell whether a file of this size may have these holes: they pack NULs into nothing."""
+        hole_bytes = sum(end - start for start, end in holes)
+        return hole_bytes <= max(self.free_bytes, (size_bytes - hole_bytes) * self.ratio)
 
 
 LIMITS = ReadLimits()
@@ -88,14 +96,35 @@ class BoundedReader:
         self._files.close(self.descriptor)
 
     def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """Yield the bytes of the file, up to the size that it had when it was opened."""
+        """Yield the bytes of the file, up to the size that it had when it was opened.
+
+        Raises:
+            TooMuch: it has more holes than the limits allow.
+        """
         end = self.size_bytes if end is None else min(end, self.size_bytes)
+        if end - start > self._limits.free_bytes:
+            holes = self._files.holes(self.descriptor, end, LARGE_HOLE_BYTES)
+            if not self._limits.allow_holes(end, holes):
+                raise TooMuch(f"claims {end} bytes, nearly all of them in holes")
         while start < end:
             chunk = self._files.read_at(self.descriptor, min(PIECE_BYTES, end - start), start)
             if not chunk:
                 return  # it was cut while we read it
             start += len(chunk)
             yield chunk
+
+
+def data_pieces(files: Files, descriptor: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the bytes of a file with their offsets, in pieces; large holes are left out."""
+    holes = files.holes(descriptor, end, LARGE_HOLE_BYTES)
+    for hole_start, hole_end in [*holes, (end, end)]:
+        while start < hole_start:
+            piece = files.read_at(descriptor, min(PIECE_BYTES, hole_start - start), start)
+            if not piece:
+                return  # it was cut while we read it
+            yield start, piece
+            start += len(piece)
+        start = max(start, hole_end)
 
 
 def unpacked(

@@ -308,6 +308,83 @@ def test_a_session_that_is_streaming_is_sound(program):
         stream.finish()
 
 
+def sparse(path: Path, *pieces: tuple[int, bytes], size: int = 2**40) -> None:
+    """Write a file with holes: it takes the room of its pieces alone."""
+    with path.open("wb") as file:
+        for offset, data in pieces:
+            file.seek(offset)
+            file.write(data)
+        file.truncate(size)
+
+
+LINES = sealed([header(), said("user", "needle"), said("assistant", "the answer")])
+
+
+def with_a_hole_at_the_end(path: Path) -> None:
+    sparse(path, (0, LINES))
+
+
+def with_a_hole_in_the_middle(path: Path) -> None:
+    """The last line stands after the hole, as a power cut can leave it, and is still read."""
+    first, last = LINES[: LINES.rindex(b"\n", 0, -1) + 1], LINES[LINES.rindex(b"\n", 0, -1) + 1 :]
+    sparse(path, (0, first), (2**40, last), size=2**40 + len(last))
+
+
+def with_many_holes(path: Path) -> None:
+    pieces = [(number * 50 * MIB, b"x") for number in range(1, 500)]
+    sparse(path, (0, LINES), *pieces)
+
+
+def with_a_hole_at_the_start(path: Path) -> None:
+    sparse(path, (2**40, LINES), size=2**40 + len(LINES))
+
+
+HOLES = [
+    with_a_hole_at_the_end,
+    with_a_hole_in_the_middle,
+    with_many_holes,
+    with_a_hole_at_the_start,
+]
+
+
+@pytest.mark.parametrize("make", HOLES)
+def test_a_journal_with_a_hole(make, program):
+    put(program, BUILD, "needle")
+    folder = copied_session(program.home, [header()])
+    path = folder / "journal.jsonl"
+    make(path)
+    for words in (["show", SESSION], ["export", SESSION, "--format", "markdown", "-o", "-"]):
+        done = limited(program, *words)
+        assert (done.code, "the answer" in done.out) == (0, True), (words, done.err)
+    assert limited(program, "verify", SESSION).code == 65
+    limited(program, "export", SESSION, "-o", str(program.temporary / "x.holdfast"))
+    limited(program, "gc", "--compress", "--older-than", "0s", "--yes")
+    assert limited(program, "rename", SESSION, "a title").code == 0
+    saved = [*folder.glob("damaged/*"), path]
+    assert sum(each.stat().st_blocks * 512 for each in saved) < 100 * MIB
+    assert "the answer" in limited(program, "show", SESSION).out
+    limited(program, "fork", SESSION)
+    limited(program, "export", SESSION, "-o", str(program.temporary / "y.holdfast"))
+    everything_works(program)
+
+
+@pytest.mark.parametrize("name", ["live.jsonl", "archive/x.jsonl.gz", "damaged/tail-1-2-3-0.bin"])
+def test_other_files_with_a_hole_are_not_put_into_an_archive(name, program):
+    folder = copied_session(program.home, [header(), said("user", "needle")])
+    (folder / name).parent.mkdir(exist_ok=True)
+    sparse(folder / name, (0, b"x"))
+    archive = program.temporary / "x.holdfast"
+    done = limited(program, "export", SESSION, "-o", str(archive))
+    assert done.code == 0, done.err
+    with zipfile.ZipFile(archive) as packed:
+        assert name not in packed.namelist()
+        left_out = json.loads(packed.read("manifest.json"))["left_out"]
+    assert left_out == [f"{name}: it claims {2**40} bytes"]
+    assert limited(program, "rename", SESSION, "a title").code == 0
+    taken = sum(each.stat().st_blocks * 512 for each in folder.rglob("*") if each.is_file())
+    assert taken < 80 * MIB
+
+
 def test_a_blob_with_holes_is_not_read(program):
     put(program, BUILD, "needle")
     name = "a" * 64

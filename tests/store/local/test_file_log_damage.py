@@ -209,9 +209,7 @@ def test_a_very_long_line_is_never_in_memory_whole(tmp_path, files, monkeypatch)
     lines = texts(2)
     path = write(tmp_path, lines[:2])
     with path.open("ab") as file:
-        file.truncate(path.stat().st_size + (64 << 20))
-        file.seek(0, 2)
-        file.write(b"\n" + lines[2] + b"\n")
+        file.write(bytes(64 << 20) + b"\n" + lines[2] + b"\n")
     asked: list[int] = []
     original = type(files).read_at
 
@@ -224,6 +222,80 @@ def test_a_very_long_line_is_never_in_memory_whole(tmp_path, files, monkeypatch)
         assert seqs(forward(journal)) == seqs(backward(journal)) == [0, 1, 2]
         assert [r.kind for r in journal.records() if isinstance(r, Damage)] == ["too long"]
     assert max(asked) <= 4 << 20
+
+
+class TestHoles:
+    """A large hole is damage that is not read, and what stands after it is read."""
+
+    HOLE = 1 << 30
+
+    def sparse(self, tmp_path, *places: int | bytes):
+        """Write pieces and, for each number, a hole of as many bytes."""
+        path = tmp_path / "journal.jsonl"
+        with path.open("wb") as file:
+            for each in places:
+                if isinstance(each, bytes):
+                    file.write(each)
+                else:
+                    file.truncate(file.tell() + each)
+                    file.seek(0, 2)
+        return path
+
+    def lines(self, first: int, last: int) -> bytes:
+        return b"".join(line + b"\n" for line in texts(8)[first:last])
+
+    @pytest.mark.parametrize(
+        "places",
+        [
+            (0, 9, HOLE),
+            (HOLE, 0, 9),
+            (0, 4, HOLE, 4, 9),
+            (0, 4, HOLE, 4, 6, HOLE, 6, 9, HOLE),
+            (0, 4, HOLE, b"x" * (1 << 20), HOLE, b"y" * (1 << 20), 4, 9),
+        ],
+    )
+    def test_in_both_directions(self, tmp_path, files, monkeypatch, places):
+        pieces: list[int | bytes] = []
+        numbers = iter(places)
+        for each in numbers:
+            is_line = isinstance(each, int) and each < self.HOLE
+            pieces.append(self.lines(each, next(numbers)) if is_line else each)
+        self.sparse(tmp_path, *pieces)
+        read = 0
+        original = type(files).read_at
+
+        def noting(self, descriptor, size, offset):
+            nonlocal read
+            read += size
+            return original(self, descriptor, size, offset)
+
+        monkeypatch.setattr(type(files), "read_at", noting)
+        with Journal(files, tmp_path) as journal:
+            assert seqs(forward(journal)) == seqs(backward(journal)) == list(range(9))
+            damaged = [r for r in journal.records() if isinstance(r, Damage)]
+            assert sum(each.length for each in damaged) >= self.HOLE - (1 << 20)
+            assert journal.find(7) is not None
+            assert journal.last.last_newline() > 0
+            journal.last.checksum(0, journal.last.end)
+        assert read < self.HOLE // 8
+
+    def test_a_file_that_was_cut_and_grew_is_looked_at_again(self, tmp_path):
+        path = self.sparse(tmp_path, self.lines(0, 9), self.HOLE)
+        with open_journal(tmp_path) as journal:
+            assert seqs(backward(journal)) == list(range(9))
+            with path.open("r+b") as file:
+                file.truncate(len(self.lines(0, 8)))
+                file.seek(0, 2)
+                file.write(b" " * (1 << 20) + b"\n" + self.lines(8, 9))
+            journal.last.size = journal.last.end = path.stat().st_size
+            assert seqs(forward(journal)) == list(range(9))
+
+    def test_a_continuation_file_that_is_a_hole(self, tmp_path, files):
+        write(tmp_path, texts(2))
+        with (tmp_path / "journal.2.jsonl").open("wb") as file:
+            file.truncate(self.HOLE)
+        with Journal(files, tmp_path) as journal:
+            assert seqs(forward(journal)) == [0, 1, 2]
 
 
 class TestNumbers:

@@ -43,7 +43,10 @@ def goes_on_from(folder: Path, manifest: Manifest) -> bool:
         return False
 
 
-def _sum(segment: Segment, size_bytes: int) -> str:
+def _sum(segment: Segment, size_bytes: int) -> str | None:
+    """Return the sum of the first bytes, ``None`` if the file does not have as many."""
+    if size_bytes > segment.size:
+        return None
     digest = sha256()
     for start in range(0, size_bytes, _CHUNK_BYTES):
         digest.update(segment.read(start, min(size_bytes, start + _CHUNK_BYTES)))

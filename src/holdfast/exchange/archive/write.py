@@ -31,10 +31,12 @@ from holdfast.exchange.archive.sanitized_copy import SanitizedCopy
 from holdfast.exchange.exporting.depth import EVERYTHING
 from holdfast.exchange.exporting.transcript import Transcript
 from holdfast.files import Files
+from holdfast.journal.bounded import LARGE_HOLE_BYTES, LIMITS
 from holdfast.journal.format import timestamp
 from holdfast.model.sanitize import for_terminal
 from holdfast.store.local.blobs import Blobs
-from holdfast.store.local.layout import os_errors
+from holdfast.store.local.layout import LIVE_NAME, os_errors
+from holdfast.store.local.live import MOST_READ_BYTES
 from holdfast.store.local.reader import Journal
 from holdfast.store.local.repair import inspect_tail
 from holdfast.store.local.staging import is_session_file
@@ -118,6 +120,11 @@ class _Writer:
         for segment in journal.segments:
             # Of the last file, up to its last whole entry; what follows is not written yet.
             size = segment.end if segment is journal.last else segment.size
+            if segment.packed is None and self._has_holes(segment.descriptor, size):
+                raise UsageError(
+                    f"{segment.path} has holes, which an archive cannot hold. Export a copy "
+                    f"without them: holdfast export {self._session} --redact"
+                )
             chunks = (
                 segment.read(start, min(size, start + _CHUNK_BYTES))
                 for start in range(0, size, _CHUNK_BYTES)
@@ -129,8 +136,8 @@ class _Writer:
                 yield from self._member(name, data, 0)
 
     def _names(self) -> Iterator[str]:
-        if self._files.exists(self._folder / "live.jsonl"):
-            yield "live.jsonl"
+        if self._files.exists(self._folder / LIVE_NAME):
+            yield LIVE_NAME
         for folder in _FOLDERS:
             for name in sorted(self._files.names(self._folder / folder)):
                 if is_session_file(f"{folder}/{name}"):
@@ -145,17 +152,32 @@ class _Writer:
             self._left_out.append(f"{name}: {error.strerror}")
             return None
         if not name.startswith("blobs/"):
-            return self._content(descriptor)
+            size = self._files.status(descriptor).st_size
+            if not self._has_holes(descriptor, size) and (
+                name != LIVE_NAME or size <= MOST_READ_BYTES
+            ):
+                return self._content(descriptor, size)
+            self._files.close(descriptor)
+            self._left_out.append(f"{name}: it claims {size} bytes")
+            return None
         self._files.close(descriptor)
         data = Blobs(self._files, self._folder).read_named(path.name)
         if data is None:
             self._left_out.append(f"{name}: it was altered")
         return None if data is None else [data]
 
-    def _content(self, descriptor: int) -> Iterator[bytes]:
+    def _has_holes(self, descriptor: int, size: int) -> bool:
+        """Tell whether nearly all of a file is holes: its size is a claim that costs nothing."""
+        holes = self._files.holes(descriptor, size, LARGE_HOLE_BYTES)
+        return not LIMITS.allow_holes(size, holes)
+
+    def _content(self, descriptor: int, size: int) -> Iterator[bytes]:
+        """Yield the bytes of a file up to a size: it may grow meanwhile."""
         try:
             offset = 0
-            while chunk := self._files.read_at(descriptor, _CHUNK_BYTES, offset):
+            while chunk := self._files.read_at(
+                descriptor, min(_CHUNK_BYTES, size - offset), offset
+            ):
                 offset += len(chunk)
                 yield chunk
         finally:

@@ -320,6 +320,8 @@ class SourceReader:
             except OSError as error:
                 reason = f"it cannot be read at byte {offset} ({error.strerror})"
                 raise ImportRejected(path, None, reason) from error
+            except TooMuch as error:
+                raise ImportRejected(path, None, f"it {error}") from error
 
     def _open(self, path: Path) -> BoundedReader:
         try:

@@ -17,7 +17,7 @@ from holdfast.model.message import FileChange
 from holdfast.runtime.tools import autorun
 from holdfast.runtime.tools.base import Call, Refusal
 from holdfast.runtime.tools.read_tracking import Seen
-from holdfast.runtime.tools.shell.spool import folder_of
+from holdfast.runtime.tools.shell.spool import folder_of, read_small_file
 from holdfast.runtime.tools.workspace import Content, Workspace, WorkspacePath
 
 CHANGE_NAME = "change"
@@ -69,7 +69,7 @@ def apply(
 def recover_change(spool: Path, call_id: str, workspace: Workspace) -> RecoveredChange:
     """Tell what became of a call of write or edit; blocks."""
     try:
-        change = _DECODER.decode(_files.read_whole(folder_of(spool, call_id) / CHANGE_NAME))
+        change = _DECODER.decode(read_small_file(folder_of(spool, call_id) / CHANGE_NAME))
     except FileNotFoundError:
         return RecoveredChange("never_ran")
     except (OSError, msgspec.MsgspecError):

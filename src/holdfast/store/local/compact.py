@@ -10,7 +10,14 @@ import zlib
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
-from holdfast.journal.bounded import BoundedReader, BrokenPacking, TooMuch, lines, unpacked
+from holdfast.journal.bounded import (
+    BoundedReader,
+    BrokenPacking,
+    TooMuch,
+    data_pieces,
+    lines,
+    unpacked,
+)
 from holdfast.journal.format import parse, timestamp
 from holdfast.model.ids import new_name
 from holdfast.store.local.layout import JOURNAL_NAME, segment_name
@@ -73,9 +80,12 @@ def archived(files: Files, folder: Path) -> Iterator[Entry]:
 def _compress(files: Files, source: int, size: int, target: int) -> None:
     # Level 1: this runs while somebody waits, and text shrinks well enough.
     compressor = zlib.compressobj(1, wbits=31)
-    for offset in range(0, size, _CHUNK_BYTES):
-        chunk = files.read_at(source, min(_CHUNK_BYTES, size - offset), offset)
-        files.write_all(target, compressor.compress(chunk))
+    end = 0
+    for offset, piece in data_pieces(files, source, 0, size):
+        # A large hole is left out. No line continues after it.
+        data = b"\n" + piece if offset > end else piece
+        files.write_all(target, compressor.compress(data))
+        end = offset + len(piece)
     files.write_all(target, compressor.flush())
 
 

@@ -14,6 +14,7 @@ from holdfast.store.local.compressed import pack, unpack
 from holdfast.store.local.layout import DAMAGED_NAME
 from holdfast.store.local.lock import Lock
 from holdfast.store.local.reader import Journal
+from holdfast.store.local.sparse_copy import copy_file
 from holdfast.store.types import Compression
 from holdfast.version import __version__
 
@@ -88,5 +89,5 @@ def _keep(files: Files, path: Path) -> None:
     try:
         files.link(path, kept)
     except OSError:
-        files.publish(kept, files.read_whole(path))
+        copy_file(files, path, kept)
     files.sync_folder(folder)

@@ -20,7 +20,14 @@ from itertools import accumulate
 from struct import Struct as Layout
 from typing import TYPE_CHECKING
 
-from holdfast.journal.bounded import LARGEST_FRAME_BYTES, LIMITS, frame, frame_sizes, zstd
+from holdfast.journal.bounded import (
+    LARGE_HOLE_BYTES,
+    LARGEST_FRAME_BYTES,
+    LIMITS,
+    frame,
+    frame_sizes,
+    zstd,
+)
 from holdfast.model.ids import new_name
 
 if TYPE_CHECKING:
@@ -194,6 +201,8 @@ def _replace(
 
 
 def _packed(files: Files, source: int, size: int) -> Iterator[bytes]:
+    if not LIMITS.allow_holes(size, files.holes(source, size, LARGE_HOLE_BYTES)):
+        raise OSError(errno.ENOTSUP, "it has more holes than a packed journal may have")
     module = zstd()
     names = module.CompressionParameter
     options = {names.compression_level: _LEVEL, names.checksum_flag: 1}

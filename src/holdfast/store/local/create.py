@@ -56,4 +56,7 @@ def _discard_leaving(home: Home, session_id: str, data: bytes) -> bool:
 
 def _is_leaving(home: Home, session_id: str, data: bytes) -> bool:
     journal = home.folder(session_id) / JOURNAL_NAME
-    return home.has(session_id) and data.startswith(home.files.read_whole(journal))
+    if not home.has(session_id):
+        return False
+    there = home.files.read_small(journal, len(data))
+    return there is not None and data.startswith(there)

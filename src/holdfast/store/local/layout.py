@@ -32,6 +32,7 @@ from holdfast.errors import (
 )
 from holdfast.files import NO_ROOM, PASSING
 from holdfast.model.ids import SESSION_ID, check_part, folder_of, new_uid, only_match
+from holdfast.store.local.sparse_copy import copy_file
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
@@ -325,7 +326,7 @@ def link_all(files: Files, sources: list[Path], folder: Path) -> None:
         except FileNotFoundError:
             continue  # the original lost it; the reference stays one
         except OSError:
-            files.publish(folder / source.name, files.read_whole(source))
+            copy_file(files, source, folder / source.name)
     files.sync_folder(folder)
 
 

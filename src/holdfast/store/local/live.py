@@ -16,12 +16,12 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
-from holdfast.journal.bounded import BoundedReader, ReadLimits, lines
+from holdfast.journal.bounded import ReadLimits, lines
 from holdfast.journal.format import stored_sum
 from holdfast.model.codec import convert, dumps, loads
 from holdfast.model.event import Event
-from holdfast.model.ids import new_name
 from holdfast.store.local.layout import DAMAGED_NAME, JOURNAL_NAME, LIVE_NAME
+from holdfast.store.local.sparse_copy import save_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -90,32 +90,11 @@ class LiveFile:
         """Cut off what was not read; save it first if that is more than a torn line."""
         size = self._files.status(self._descriptor).st_size
         if size > MOST_READ_BYTES:
-            self._save_rest(folder / DAMAGED_NAME, end)
+            span = (end, size)
+            save_bytes(self._files, self._descriptor, span, folder / DAMAGED_NAME, f"live-{end}")
         if size > end:
             # The next line must not be glued to one that was torn.
             self._files.truncate(self._descriptor, end)
-
-    def _save_rest(self, damaged: Path, start: int) -> None:
-        """Copy the file's bytes from ``start`` on to ``damaged/``, durably."""
-        files = self._files
-        files.make_real_folder(damaged)
-        files.sync_folder(damaged.parent)
-        temporary = damaged / f".{LIVE_NAME}.{new_name()}"
-        copy = files.open_append(temporary, create=True)
-        total = 0
-        try:
-            with BoundedReader(files, self._path) as reader:
-                for chunk in reader.chunks(start):
-                    files.write_all(copy, chunk)
-                    total = crc32(chunk, total)
-            files.sync(copy)
-            files.rename(temporary, damaged / f"live-{start}-{total:08x}.bin")
-        except BaseException:
-            files.unlink(temporary)
-            raise
-        finally:
-            files.close(copy)
-        files.sync_folder(damaged)
 
     def _create(self, folder: Path) -> int:
         descriptor = self._files.open_append(self._path, create=True)

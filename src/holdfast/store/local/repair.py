@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 from msgspec import Struct
 
@@ -23,6 +22,7 @@ from holdfast.store.local.layout import DAMAGED_NAME
 from holdfast.store.local.lock import durable_size
 from holdfast.store.local.reader import Journal
 from holdfast.store.local.segment import Segment
+from holdfast.store.local.sparse_copy import save_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _MOST_LOOKED_AT_BYTES = 16 * 1024 * 1024
 _SAVED = re.compile(r"tail-\d+-\d+-(\d+)-[0-9a-f]{8}\.bin")
-_LINE_SEQ = re.compile(rb'(?:^|\n)\0*\{"seq":(\d{1,15}),')
+_LINE_SEQ = re.compile(rb'(?:^|\n)\0*+\{"seq":(\d{1,15}),')
 
 
 class Tail(Struct, frozen=True):
@@ -173,14 +173,10 @@ def without_torn_end(records: list[Record]) -> list[Record]:
 
 def quarantine_tail(files: Files, folder: Path, segment: Segment, tail: Tail) -> SetAside:
     """Save what is torn, then cut it off. The caller holds the lock."""
-    torn = segment.read(tail.end, tail.size)
-    damaged = folder / DAMAGED_NAME
-    files.make_real_folder(damaged)
-    files.sync_folder(folder)
-    # The name tells the numbers not to use again, and the content: a second tear at the same
-    # place must not overwrite the first.
-    name = f"tail-{tail.segment}-{tail.end}-{tail.next_seq}-{crc32(torn):08x}.bin"
-    files.publish(damaged / name, torn)
+    # The name has the numbers that must not be used again.
+    name = f"tail-{tail.segment}-{tail.end}-{tail.next_seq}"
+    span = (tail.end, tail.size)
+    saved = save_bytes(files, segment.descriptor, span, folder / DAMAGED_NAME, name)
     descriptor = files.open_append(segment.path)
     try:
         files.truncate(descriptor, tail.end)
@@ -189,9 +185,9 @@ def quarantine_tail(files: Files, folder: Path, segment: Segment, tail: Tail) ->
         files.close(descriptor)
     segment.size = segment.end = tail.end
     return SetAside(
-        path=str(damaged / name),
+        path=str(saved),
         offset=tail.end,
-        size_bytes=len(torn),
+        size_bytes=tail.torn_bytes,
         reason="incomplete batch" if tail.cut_batch else "torn record",
     )
 

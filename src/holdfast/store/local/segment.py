@@ -2,7 +2,8 @@
 
 It is read in blocks; a block is always parsed forward, because a line can only be checked against
 the one before it. Damage never stops a reader. What cannot be read comes out as ``Damage`` in its
-place, and reading goes on behind it.
+place, and reading continues after it. A large hole is damage that is not read: it takes no room, so
+its size says nothing about how long reading may take.
 
 Which files a journal has, and how far each of them counts, is left to ``reader``.
 """
@@ -10,11 +11,14 @@ Which files a journal has, and how far each of them counts, is left to ``reader`
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
+from operator import itemgetter
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from msgspec import Struct
 
-from holdfast.journal.bounded import LONGEST_LINE_BYTES
+from holdfast.journal.bounded import LARGE_HOLE_BYTES, LONGEST_LINE_BYTES, data_pieces
 from holdfast.journal.damage import Damage, Record, in_order, misnumbered, with_neighbours
 from holdfast.journal.format import (
     CHAIN_SETTERS,
@@ -75,6 +79,8 @@ class Segment:
         self.size = status.st_size if self.packed is None else self.packed.size
         self.end = self.size
         self._last_block: Block | None = None
+        self._known_holes: list[tuple[int, int]] = []
+        self._size_with_holes = -1  # what the holes were looked for in: a file can be cut and grow
 
     @property
     def path(self) -> Path:
@@ -99,6 +105,8 @@ class Segment:
             newline = data.find(b"\n", start)
             if newline >= 0 or size >= min(self.size, LONGEST_LINE_BYTES):
                 break
+            if b"\0" in data:
+                return None  # no header has one: this is a hole, or was never written
             size *= 16
         line = data[start:] if newline < 0 else data[start:newline]
         entry = parse(line, b"", start, self.number)
@@ -135,19 +143,18 @@ class Segment:
         return block
 
     def _read_block_before(self, end: int) -> Block:
-        size = _BLOCK_BYTES
-        while True:
-            start = max(0, end - size)
-            data = self.read(start, end)
-            if start == 0:
-                return self._parse_block(data, 0)
-            # The last byte is the newline that ends the block itself.
-            newline = data.find(b"\n", 0, len(data) - 1)
-            if newline >= 0:
-                return self._parse_block(data[newline + 1 :], start + newline + 1)
-            if size > LONGEST_LINE_BYTES:
-                return self._too_long(self._newline_before(start) + 1, end)
-            size *= 4
+        start = max(0, end - _BLOCK_BYTES)
+        data = self.read(start, end)
+        if start == 0:
+            return self._parse_block(data, 0)
+        # The last byte is the newline that ends the block itself.
+        newline = data.find(b"\n", 0, len(data) - 1)
+        if newline >= 0:
+            return self._parse_block(data[newline + 1 :], start + newline + 1)
+        hole_start, hole_end = self._hole_before(end)
+        if hole_end == end:
+            return self._unread(hole_start, end)
+        return self._line_block(self._newline_before(start, hole_end) + 1, end)
 
     def forward(self, start: int) -> Iterator[Block]:
         """Parse block after block, from the line that starts at ``start`` to the end."""
@@ -159,41 +166,79 @@ class Segment:
             start = block.end
 
     def _read_block_after(self, start: int) -> Block:
-        size = _BLOCK_BYTES
-        while True:
-            stop = min(self.end, start + size)
-            data = self.read(start, stop)
-            cut = len(data) if stop == self.end else data.rfind(b"\n") + 1
-            if cut > 0 or not data:
-                return self._parse_block(data[:cut], start)
-            if size > LONGEST_LINE_BYTES:
-                return self._too_long(start, self._newline_after(stop) + 1)
-            size *= 4
+        stop = min(self.end, start + _BLOCK_BYTES)
+        data = self.read(start, stop)
+        cut = len(data) if stop == self.end else data.rfind(b"\n") + 1
+        if cut > 0 or not data:
+            return self._parse_block(data[:cut], start)
+        hole_start, hole_end = self._hole_after(start)
+        if hole_start <= start:
+            return self._unread(start, hole_end)
+        return self._line_block(start, self._newline_after(stop, hole_start) + 1)
 
-    def _too_long(self, start: int, end: int) -> Block:
-        """Return a block for a line that is not loaded: it is reported, and stays on disk."""
+    def _line_block(self, start: int, end: int) -> Block:
+        """Parse one long line; if it is too long it is reported, and stays on disk."""
         length = end - start - (self.read(end - 1, end) == b"\n")
+        if length <= LONGEST_LINE_BYTES:
+            return self._parse_block(self.read(start, end), start)
         damage = Damage(self.number, start, length, "too long")
         return Block(self.number, start, end, [damage])
 
-    def _newline_before(self, end: int) -> int:
-        """Return the offset of the last newline before ``end``, ``-1`` if there is none."""
-        while end > 0:
-            start = max(0, end - _BLOCK_BYTES)
+    def _unread(self, start: int, end: int) -> Block:
+        """Return a block for a hole, or a part of one."""
+        damage = Damage(self.number, start, end - start, "unreadable")
+        return Block(self.number, start, end, [damage])
+
+    def _holes(self) -> list[tuple[int, int]]:
+        """Return the large holes. Asked for only if a block has no newline, which is rare."""
+        if self.packed is None and self._size_with_holes != self.size:
+            self._size_with_holes = self.size
+            self._known_holes = self.files.holes(self.descriptor, self.size, LARGE_HOLE_BYTES)
+        return self._known_holes
+
+    def _hole_after(self, offset: int) -> tuple[int, int]:
+        """Return the first hole that ends after ``offset``; else the file's end."""
+        holes = self._holes()
+        place = bisect_right(holes, offset, key=itemgetter(1))
+        start, end = holes[place] if place < len(holes) else (self.end, self.end)
+        return min(start, self.end), min(end, self.end)
+
+    def _hole_before(self, offset: int) -> tuple[int, int]:
+        """Return the last hole that begins before ``offset``, up to there; or the file's start."""
+        holes = self._holes()
+        place = bisect_left(holes, (offset, 0)) - 1
+        start, end = holes[place] if place >= 0 else (0, 0)
+        return start, min(end, offset)
+
+    def checksum(self, start: int, end: int, before: int = 0) -> int:
+        """Return the CRC-32 of some content, without large holes, after that of what is before."""
+        if self.packed is None:
+            for _, piece in data_pieces(self.files, self.descriptor, start, end):
+                before = crc32(piece, before)
+            return before
+        for place in range(start, end, _BLOCK_BYTES):
+            before = crc32(self.read(place, min(place + _BLOCK_BYTES, end)), before)
+        return before
+
+    def _newline_before(self, end: int, first: int = 0) -> int:
+        """Return the offset of the last newline from ``first`` to ``end``, else ``first - 1``."""
+        while end > first:
+            start = max(first, end - _BLOCK_BYTES)
             found = self.read(start, end).rfind(b"\n")
             if found >= 0:
                 return start + found
-            end = start
-        return -1
+            hole_start, hole_end = self._hole_before(start)
+            end = hole_start if hole_end == start else start
+        return first - 1
 
-    def _newline_after(self, start: int) -> int:
-        """Return the offset of the next newline, or of the file's last byte."""
-        while start < self.end:
-            found = self.read(start, min(self.end, start + _BLOCK_BYTES)).find(b"\n")
+    def _newline_after(self, start: int, end: int) -> int:
+        """Return the offset of the next newline, or of the last byte before ``end``."""
+        while start < end:
+            found = self.read(start, min(end, start + _BLOCK_BYTES)).find(b"\n")
             if found >= 0:
                 return start + found
             start += _BLOCK_BYTES
-        return self.end - 1
+        return end - 1
 
     def chain_at(self, offset: int) -> bytes | None:
         """Return the sum that the line starting at ``offset`` is chained to."""
@@ -322,6 +367,9 @@ class Segment:
                 newline = data.find(b"\n", newline + 1)
             position += _BLOCK_BYTES
             carry = data[-_SEQ_START_BYTES:]
+            hole_start, hole_end = self._hole_after(position)
+            if hole_start <= position < hole_end:  # no line is found across it
+                position, carry = hole_end, b""
         return None
 
     def close(self) -> None:

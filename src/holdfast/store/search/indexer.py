@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 import msgspec
 from msgspec import Struct
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
 _SETTLED_AFTER_NS = 2_000_000_000
 _STEP_CHARACTERS = 8 * 1024 * 1024
 _TAIL_BYTES = 64
-_BLOCK_BYTES = 1024 * 1024
 _LARGEST = 2**62
 _MOST = 10**15  # of anything that is counted; the sum of all sessions has to fit into 64 bits
 _ADD = (
@@ -171,7 +169,7 @@ class Indexer:
                     for entry in entries:
                         self._entry(row, reader, tally, file, entry)
                     if len(journal.segments) == 1:
-                        row.crc = crc32(segment.read(start, end), row.crc)
+                        row.crc = segment.checksum(start, end, row.crc)
                         row.upto, row.tail = end, _tail(segment, end)
                     if self._characters > _STEP_CHARACTERS and row.upto:
                         self._save(row, tally, NEVER)
@@ -323,16 +321,9 @@ def _only_grew(row: _Row, journal: Journal) -> bool:
         return True
     # Only its times have changed, or it was copied, or packed: then it is cheap to be sure.
     row.inode = first.inode
-    return _sum(first, row.upto) == row.crc
+    return first.checksum(0, row.upto) == row.crc
 
 
 def _tail(segment: Segment, end: int) -> bytes:
     """Return the last bytes: the sum that they end with depends on all before."""
     return segment.read(max(0, end - _TAIL_BYTES), end)
-
-
-def _sum(segment: Segment, end: int) -> int:
-    total = 0
-    for start in range(0, end, _BLOCK_BYTES):
-        total = crc32(segment.read(start, min(start + _BLOCK_BYTES, end)), total)
-    return total

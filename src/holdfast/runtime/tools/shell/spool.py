@@ -22,6 +22,7 @@ from holdfast.runtime.tools.shell import wrapper
 
 _files = Files()
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_LARGEST_BYTES = 64 * 1024
 _NOBODY = b"[]\n"
 _FORGOTTEN = "."  # no call's folder begins with it
 
@@ -77,6 +78,15 @@ def folder_of(spool: Path, call_id: str) -> Path:
     """
     plain = _PLAIN_NAME.fullmatch(call_id) is not None
     return spool / (call_id if plain else f"id-{sha256(_bytes(call_id)).hexdigest()}")
+
+
+def read_small_file(path: Path) -> bytes:
+    """Return what one of our own small files has; nothing if it is larger than any of them.
+
+    Raises:
+        OSError: it cannot be read, or is not a regular file.
+    """
+    return _files.read_small(path, _LARGEST_BYTES) or b""
 
 
 def _bytes(text: str) -> bytes:
@@ -152,7 +162,7 @@ def recover_folder(folder: Path, *, claim: bool = True) -> Recovered:
 def status_in(folder: Path) -> CommandStatus | None:
     """Return the status that a command left, ``None`` if there is none that can be read."""
     try:
-        return decode_status(_files.read_whole(folder / wrapper.STATUS))
+        return decode_status(read_small_file(folder / wrapper.STATUS))
     except OSError:
         return None
 
@@ -168,7 +178,7 @@ def decode_status(data: bytes) -> CommandStatus | None:
 def _processes(folder: Path) -> tuple[Process, ...] | None:
     """Return wrapper and command; nothing if the start was forbidden; ``None``: no file."""
     try:
-        return _PROCESSES.decode(_files.read_whole(folder / wrapper.PID))
+        return _PROCESSES.decode(read_small_file(folder / wrapper.PID))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, msgspec.MsgspecError):
