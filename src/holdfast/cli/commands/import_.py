@@ -137,6 +137,7 @@ class _Run:
         self._as_json = as_json
         self._actions: dict[str, int] = {}
         self._messages = 0
+        self._open = 0
         self._problems, self._problem_count = list(problems), len(problems)
         self._is_damaged = bool(problems)
         if as_json:
@@ -189,6 +190,7 @@ class _Run:
     def _count(self, done: Imported) -> None:
         self._actions[done.action] = self._actions.get(done.action, 0) + 1
         self._messages += done.counts.messages
+        self._open += done.is_open
         self._problem_count += done.problem_count
         self._problems += done.problems[: max(0, _MOST_SHOWN + 1 - len(self._problems))]
         # A line is one of many; what has no line is a file or a database. An archive is sealed.
@@ -224,6 +226,9 @@ class _Run:
             click.echo(f"{counted(number, 'session')} {_SAID[action]}", err=True)
         if self._messages:
             click.echo(f"{counted(self._messages, 'message')} in all", err=True)
+        if self._open:
+            sessions = counted(self._open, "session")
+            click.echo(f"{sessions} still being written: import again for the last reply", err=True)
         self.tell_problems()
         for error in (*self._rejected, *self._held):
             click.echo(f"holdfast: {printable(str(error))}", err=True)

@@ -9,7 +9,8 @@ never written to.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import chain
@@ -21,7 +22,14 @@ from msgspec import Struct, field
 from holdfast.errors import SessionExists, SessionLocked, StorageError
 from holdfast.exchange.importers.base import Importer
 from holdfast.exchange.importing.incremental import IncrementalImport
-from holdfast.exchange.importing.items import HeadItem, Item, MetaItem, Source, UsageItem
+from holdfast.exchange.importing.items import (
+    HeadItem,
+    Item,
+    MetaItem,
+    OpenItem,
+    Source,
+    UsageItem,
+)
 from holdfast.exchange.importing.ledger import ImportLedger, ImportRecord, LedgerMatch, real_path
 from holdfast.exchange.importing.sequence import STRIDE, ItemCounts, ItemSequencer
 from holdfast.exchange.importing.source_files import ImportProblem, Progress, SourceReader
@@ -51,6 +59,7 @@ _COLLECT_AFTER = 20_000  # objects; the interpreter's own choice is 700
 _LARGEST_FACTS_BYTES = 64 * 1024
 _LARGEST_FACT_BYTES = 8 * 1024
 _LAST_SECOND = 32_503_680_000  # of the year 2999
+_QUIET_SECONDS = 60  # after that long without a change an unfinished end is imported as it is
 _OWN = ("family", "parent")  # facts that are the import's
 _DIGITS = str.maketrans({"-": "", ":": "", "T": "-"})
 
@@ -60,7 +69,7 @@ class Imported(Struct):
 
     ``action`` is created, grown, branched (it had changed), unchanged, shorter (than it was: left
     alone), deleted (it is in the trash) or empty (nobody says anything in it). ``counts`` is what
-    was written now.
+    was written now. ``is_open``: the agent is still writing the last reply, which was left out.
     """
 
     source: Source
@@ -69,6 +78,7 @@ class Imported(Struct):
     counts: ItemCounts = field(default_factory=ItemCounts)
     problems: list[ImportProblem] = field(default_factory=list)
     problem_count: int = 0
+    is_open: bool = False
 
 
 class Importing:
@@ -209,7 +219,7 @@ class Importing:
         with self._store.stage(
             session_id, started=started, source=source.shown, key=found.key
         ) as staging:
-            for item in items:
+            for item in closed_items(items, source, track):
                 past = track.take(item)
                 if past is not None:
                     if len(opening) < _OPENING:
@@ -234,7 +244,7 @@ class Importing:
             except SessionExists:  # somebody else has imported it this very moment
                 return Imported(source, UNCHANGED, session_id)
         self._known.add(session_id, source, _string(track.facts.get("family")))
-        return Imported(source, CREATED, session_id, track.counts)
+        return Imported(source, CREATED, session_id, track.counts, is_open=track.is_open)
 
     def _grow(
         self, importer: Importer, source: Source, reading: SourceReader, session_id: str
@@ -243,7 +253,8 @@ class Importing:
             growing = IncrementalImport(self, session, source)
             while not growing.through:
                 items, started = with_start_time(importer.read(source, reading), source)
-                growing.follow(items, ItemSequencer(reading, growing.runs, started))
+                track = ItemSequencer(reading, growing.runs, started)
+                growing.follow(closed_items(items, source, track), track)
                 if not growing.through:
                     reading.begin_again()
         if growing.is_shorter:
@@ -252,7 +263,7 @@ class Importing:
             action = BRANCHED if growing.branched else GROWN
         else:
             action = UNCHANGED
-        return Imported(source, action, session_id, growing.counts)
+        return Imported(source, action, session_id, growing.counts, is_open=growing.is_open)
 
     def facts(
         self,
@@ -279,7 +290,7 @@ class Importing:
             agent=source.agent,
             id=source.id,
             path=real_path(source),
-            size_bytes=source.size_bytes,
+            size_bytes=-1 if track.is_open else source.size_bytes,  # it has to be read again
             modified_ns=source.modified_ns,
             at=timestamp(),
             entries=track.taken,
@@ -322,6 +333,21 @@ def _calm_collector() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
+def closed_items(items: Iterable[Item], source: Source, track: ItemSequencer) -> Iterator[Item]:
+    """Yield items up to where the agent is still writing.
+
+    What has not changed for a while is finished, and so is a source with nothing before the part
+    that is still being written.
+    """
+    for item in items:
+        if isinstance(item, OpenItem):
+            age = time.time() - source.modified_ns / 10**9
+            if track.top is not None and 0 <= age < _QUIET_SECONDS:
+                track.is_open = True
+                return
+        yield item
+
+
 def import_meta_entry(seq: int, at: str, body: Meta | Head) -> ImportedEntry:
     """Return an entry of the import's own."""
     return ImportedEntry(seq, at, encode_all([body])[0][0])
@@ -332,7 +358,7 @@ def with_start_time(items: Iterator[Item], source: Source) -> tuple[Iterator[Ite
     seen: list[Item] = []
     for item in items:
         seen.append(item)
-        if not isinstance(item, HeadItem) and item.at is not None:
+        if not isinstance(item, HeadItem | OpenItem) and item.at is not None:
             return chain(seen, items), item.at
         if len(seen) >= _LOOK_AHEAD:
             break

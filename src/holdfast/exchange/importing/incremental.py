@@ -81,6 +81,8 @@ class IncrementalImport:
         """Whether the source does not say any more what it said."""
         self._recount = self._new_recount() if self.parted else Recount()
         self.is_shorter = False
+        self.is_open = False
+        """Whether the source has an end that its agent is still writing."""
         self.added = 0
         self.branched: bool | None = None
         """Whether what was added does not follow what was there."""
@@ -118,9 +120,11 @@ class IncrementalImport:
             if past is not None:
                 self._add(past, track, runs)
         self.through = True
-        self.is_shorter = track.taken < self._same
-        if not self.is_shorter:
+        self.is_open = track.is_open
+        if track.taken >= self._same:
             self._write(track, runs, last=True)
+        else:
+            self.is_shorter = not self.is_open
 
     def _compare(self, items: Iterator[Item], track: ItemSequencer) -> None:
         """Find which of all that is there the source goes on from, and how far it is the same."""
@@ -132,7 +136,8 @@ class IncrementalImport:
                 found = track.tail[-1]
         self._is_compared = True
         if found is None and track.taken < max(each.entries for each in self._variants):
-            self.through = self.is_shorter = True  # as far as anybody can tell
+            self.through, self.is_open = True, track.is_open
+            self.is_shorter = not self.is_open  # as far as anybody can tell
             return
         latest = self._variants[-1]
         self._base = latest if found is None else points[found]
@@ -175,6 +180,8 @@ class IncrementalImport:
     def _write(self, track: ItemSequencer, runs: list[tuple[int, int]], *, last: bool) -> None:
         """Append a batch: entries, how far they bring the import, and the head if it moves."""
         batch, session = self._batch, self._session
+        if not batch and track.is_open:
+            return
         self.added += len(batch)
         facts = self._importing.facts(self._source, track, runs, self._before)
         facts["imported"]["earlier"] = to_builtins(self._earlier())

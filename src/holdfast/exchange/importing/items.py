@@ -10,6 +10,7 @@ becomes no path and no name.
     Condensed   a compaction: a summary in the place of what came before
     Noted       a line that means nothing to us, kept whole
     Moved       the conversation goes on from somewhere else: a rewind, or the branch that counts
+    OpenItem    the agent is still writing what follows
 
 ``parent`` says where a message hangs: ``FOLLOWS`` (what was said last; the default), ``None`` (it
 begins a branch of its own), or a foreign id. An id that nobody has seen counts as ``FOLLOWS``.
@@ -46,13 +47,18 @@ class MetaItem(Struct, frozen=True, gc=False):
 
 
 class MessageItem(Struct, frozen=True, gc=False):
-    """A message. ``also`` names other lines that it stands for, or that lead to it."""
+    """A message. ``also`` names other lines that it stands for, or that lead to it.
+
+    ``own`` names the lines that are this message and no other: a compaction that keeps from one of
+    them keeps this message.
+    """
 
     message: Message
     at: str | None = None
     id: str | None = None
     parent: str | None = FOLLOWS
     also: Sequence[str] = ()
+    own: Sequence[str] = ()
 
 
 class UsageItem(Struct, frozen=True, gc=False):
@@ -97,7 +103,15 @@ class HeadItem(Struct, frozen=True, gc=False):
     to: str | None
 
 
-Item = MetaItem | MessageItem | UsageItem | SummaryItem | RawItem | HeadItem
+class OpenItem(Struct, frozen=True, gc=False):
+    """The agent is still writing what follows: it may say something else the next time.
+
+    An importer yields it only on evidence, such as a reply that has not ended or a call without a
+    result. The import then stops here, unless the source has been quiet for a while.
+    """
+
+
+Item = MetaItem | MessageItem | UsageItem | SummaryItem | RawItem | HeadItem | OpenItem
 
 
 class Source(Struct, frozen=True):

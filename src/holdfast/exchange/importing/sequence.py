@@ -24,6 +24,7 @@ from holdfast.exchange.importing.items import (
     Item,
     MessageItem,
     MetaItem,
+    OpenItem,
     RawItem,
     SummaryItem,
     UsageItem,
@@ -100,6 +101,7 @@ class ItemSequencer:
         self._offset = 0
         self._next_run = 0
         self._places = Places()
+        self._own = Places()
         self.at = at
         self.facts: dict[str, Any] = {}
         self.counts = ItemCounts()
@@ -113,6 +115,8 @@ class ItemSequencer:
         """Where the next item hangs that follows what was said last."""
         self.top: int | None = None
         """The number of the last message or checkpoint."""
+        self.is_open = False
+        """Whether the end of the source was left out because its agent is still writing it."""
 
     def take(self, item: Item) -> ImportedEntry | None:
         """Return the entry that an item becomes; ``None`` if it is none, or cannot be stored."""
@@ -121,6 +125,8 @@ class ItemSequencer:
             return None
         if isinstance(item, HeadItem):
             self.head = self._resolved(item.to)
+            return None
+        if isinstance(item, OpenItem):
             return None
         if item.at is not None:
             self.at = item.at
@@ -200,6 +206,8 @@ class ItemSequencer:
             self._places.put(item.id, number)
         if not isinstance(item, RawItem) and item.also:
             self._places.put_all(item.also, number)
+        if isinstance(item, MessageItem) and item.own:
+            self._own.put_all(item.own, number)
 
     def _body(
         self, item: MessageItem | SummaryItem | RawItem, seq: int
@@ -210,5 +218,8 @@ class ItemSequencer:
             return item.message
         if isinstance(item, RawItem):
             return Custom(item.name, item.data, item.complete)
-        kept = None if item.keep_from is None else self._places.get(item.keep_from)
+        kept = None
+        if item.keep_from is not None:
+            kept = self._own.get(item.keep_from)
+            kept = self._places.get(item.keep_from) if kept is None else kept
         return Checkpoint(item.summary, seq if kept is None else max(kept, 0), item.tokens)

@@ -49,7 +49,7 @@ class Recount:
                 del self._keyed[next(iter(self._keyed))]
             return past
         rest = _difference(usage, earlier)
-        if not any(_numbers(rest)[:4]):
+        if not any(_numbers(rest)[:4]) and not rest.cost_usd:
             return None
         self._add(rest)
         return ImportedEntry(past.seq, past.at, encode_all([rest])[0][0])
@@ -61,7 +61,8 @@ def _numbers(usage: Usage) -> tuple[int, int, int, int, str | None]:
 
 def _sum(one: Usage, other: Usage) -> Usage:
     a, b = _numbers(one), _numbers(other)
-    cost = None if one.cost_usd is None else one.cost_usd + (other.cost_usd or 0.0)
+    known = [each.cost_usd for each in (one, other) if each.cost_usd is not None]
+    cost = sum(known) if known else None
     return Usage(a[0] + b[0], a[1] + b[1], cost, a[2] + b[2], a[3] + b[3], one.model, one.request)
 
 
