@@ -596,14 +596,19 @@ def test_all_sessions_of_an_earlier_version_are_accepted_with_one_question(progr
     copied_session(program.home, [facts, message("user", "x")], session_id=imported)
     waiting = "20261117-000000-aaaaaaaa"
     copied_session(program.home, open_turn(f"touch {trace}"), session_id=waiting)
+    elsewhere = meta(provider="openai", endpoint="http://evil.test/v1")
+    asking = [f"20261117-00000{number}-bbbbbbbb" for number in range(2)]
+    for session_id in asking:
+        copied_session(program.home, [elsewhere, message("user", "x")], session_id=session_id)
     done = program.run("-c", "-p", "say: new")
     assert "holdfast trust --earlier" in done.err
     done = program.run("trust", "--earlier")
     assert (done.code, "Use --yes" in done.err) == (2, True)
     assert f"touch {trace}" in done.out  # what would act is shown
+    assert "Asks the endpoint http://evil.test/v1, with your key: 2 sessions." in done.out
     assert "Not included: 2 sessions" in done.out
     done = program.run("trust", "--earlier", "--yes")
-    assert "3 sessions accepted" in done.out
+    assert "5 sessions accepted" in done.out
     listed = {each["id"]: each["foreign"] for each in program.run("ls", "--json").lines}
     assert {name for name, foreign in listed.items() if foreign} == {SESSION, imported}
     assert not any(listed[name] for name in own)

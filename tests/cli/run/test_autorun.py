@@ -66,6 +66,14 @@ def project(program: Program) -> Path:
         ".bashrc",
         ".holdfast/config.toml",
         ".claude/settings.json",
+        ".hg/hgrc",
+        "nested/.hg/hgrc",
+        ".jj/repo/config.toml",
+        ".sl/config",
+        "_darcs/prefs/defaults",
+        ".helix/languages.toml",
+        ".gdbinit",
+        ".Rprofile",
     ],
 )
 def test_a_run_denies_it_and_says_why_whatever_is_allowed(program, project, path):

@@ -27,6 +27,30 @@ def test_keys_are_not_read_even_if_they_are_in_the_workspace(program):
         assert "very-secret" not in (session / "journal.jsonl").read_text()
 
 
+@pytest.mark.parametrize("name", [".state", "[a]{b,c}*"])
+def test_the_key_of_the_home_is_not_read_even_if_it_is_in_the_workspace(program, name):
+    home = program.folder / name / "holdfast"
+    program.environment["HOLDFAST_HOME"] = str(home)
+    assert program.run("-p", "say: hi").code == 0
+    (home / "origin.key").write_text("very-secret".ljust(32, "x"))
+    (program.folder / "notes.txt").write_text("the very-secret plan")
+    path = f"{name}/holdfast/origin.key"
+    for tool, arguments in [
+        ("read", {"path": path}),
+        ("grep", {"pattern": "very.secretx", "path": path}),
+        ("grep", {"pattern": "very.secretx"}),
+        ("bash", {"command": f"cat '{path}'"}),
+        ("write", {"path": path, "content": "x" * 32}),
+    ]:
+        script = program.script({"call": tool, "arguments": arguments}, {"say": "{result}"})
+        done = program.run("-p", "go", "--script", script, "--allow", "write", "--allow", "read")
+        assert done.code == 0
+        assert "very-secretx" not in done.out, (tool, arguments, done.out)
+    assert "very-secret" in (home / "origin.key").read_text()
+    script = program.script({"call": "grep", "arguments": {"pattern": "plan"}}, {"say": "{result}"})
+    assert "notes.txt" in program.run("-p", "go", "--script", script).out
+
+
 @pytest.mark.parametrize(
     "arguments", [{"path": "\ud800", "content": "x"}, {"path": "../\udfff"}, {"path": "\0"}, {}]
 )

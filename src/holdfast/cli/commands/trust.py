@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -20,6 +21,7 @@ from holdfast.files import Files, default_home
 from holdfast.keeper.lookup import resolve_session
 from holdfast.keeper.workspaces import working_folder
 from holdfast.runtime.agent.foreign import ForeignContent, facts_of
+from holdfast.runtime.agent.origin import short
 from holdfast.runtime.config import load as config
 from holdfast.runtime.config.settings import KEYS
 from holdfast.runtime.config.toml_file import (
@@ -133,6 +135,8 @@ def _accept_earlier(*, yes: bool) -> None:
             if each.calls or each.prompts:
                 for line in each.lines():
                     click.echo(line)
+        for endpoint, count in Counter(each.endpoint for each in own if each.endpoint).items():
+            click.echo(f"Asks the endpoint {short(endpoint)}, with your key: {_sessions(count)}.")
         left = len(facts) - len(own)
         if left:
             click.echo(

@@ -6,6 +6,7 @@ The composition is the same wherever a session is gone on with; only the wishes 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from holdfast.runtime.providers.catalog import Choice, Sources, Wish
 from holdfast.runtime.providers.rehearsal_script import ScriptStep, read_script
 from holdfast.runtime.tools.registry import standard_tools
 from holdfast.store.session import Session
+
+_SPECIAL = re.compile(r"[\[\]{}*?!\\]")
 
 
 class BuiltAgent(Struct, frozen=True):
@@ -106,11 +109,17 @@ def _recorded(session: Session) -> Wish:
 def _own_files(config_folder: Path, home: Path) -> list[str]:
     """Return rules that keep file tools from what says who may do what, whatever is allowed.
 
-    Keys are not even read: what a tool reads is recorded, and sent to the provider.
+    Keys are not even read: what a tool reads is recorded, and sent to the provider. The one of the
+    home signs the records of which sessions came from elsewhere.
     """
-    real_config, real_home = os.path.realpath(config_folder), os.path.realpath(home)
+    real_config, real_home = map(_as_pattern, (config_folder, home))
     denied = [f"write({real_config}/**)", f"write({real_home}/**)"]
-    return [*denied, f"read({real_config}/{keys.KEYS_NAME})"]
+    return [*denied, f"read({real_config}/{keys.KEYS_NAME})", f"read({real_home}/*.key)"]
+
+
+def _as_pattern(folder: Path) -> str:
+    """Return a real path as a pattern; a character with a meaning there fits any other."""
+    return _SPECIAL.sub("?", os.path.realpath(folder))
 
 
 def _script(wishes: RunOptions) -> list[ScriptStep] | None:

@@ -27,10 +27,17 @@ AUTORUN = "other programs run this file by themselves"
 # By the program that runs them. A name with a slash is a folder in a folder.
 _FOLDERS = {
     "git": ".git .husky .githooks .lefthook .config/git",
-    "an editor": ".vscode .idea .zed .fleet .devcontainer .nvim .config/nvim .config/zed",
+    "mercurial": ".hg .config/hg",
+    "jujutsu": ".jj .config/jj",
+    "sapling": ".sl .config/sapling",
+    "darcs": "_darcs",
+    "pijul": ".pijul .config/pijul",
+    "an editor": ".vscode .vs .theia .idea .zed .fleet .devcontainer .helix .nvim .vim .emacs.d "
+    ".config/nvim .config/zed .config/helix .config/emacs",
     "a coding agent": ".holdfast .claude .cursor .codex .gemini .opencode .kiro .continue "
     ".windsurf .roo",
-    "a shell": ".config/fish",
+    "a shell": ".config/fish .config/mise .mise",
+    "python": ".ipython",
     "ssh": ".ssh",
     "the desktop": ".config/autostart .config/systemd .config/environment.d library/launchagents",
 }
@@ -38,6 +45,9 @@ _FILES = {
     "git": ".gitconfig .gitmodules .gitattributes .pre-commit-config.yaml .pre-commit-config.yml "
     "lefthook.yml lefthook.yaml lefthook.toml lefthook.json lefthook-local.yml .lefthook.yml "
     ".lefthook.yaml .lefthook-local.yml .overcommit.yml",
+    "mercurial": ".hgrc",
+    "jujutsu": ".jjconfig.toml",
+    "perforce": ".p4config",
     "an editor": ".exrc .vimrc .gvimrc .nvimrc .nvim.lua .lvimrc .emacs .dir-locals.el "
     ".dir-locals-2.el .devcontainer.json",
     "a coding agent": ".mcp.json .aider.conf.yml",
@@ -45,8 +55,11 @@ _FILES = {
     ".profile .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login .logout "
     ".inputrc .mise.toml mise.toml .mise.local.toml mise.local.toml",
     "the desktop": ".xprofile .xinitrc .xsession .xsessionrc .pam_environment",
-    "python": "sitecustomize.py usercustomize.py",
+    "python": "sitecustomize.py usercustomize.py .pdbrc",
+    "an interpreter started here": ".irbrc .pryrc .rprofile .ghci .ocamlinit .iex.exs .gdbinit "
+    ".lldbinit .perldb",
 }
+_REPOSITORIES = frozenset({".git", ".hg", ".jj", ".sl", ".pijul", "_darcs"})
 _SUFFIXES = {".code-workspace": "an editor", ".pth": "python"}
 
 _IGNORED_BY_HFS = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
@@ -75,8 +88,9 @@ def run_by(place: WorkspacePath) -> str | None:
 
     The file need not be there yet.
     """
-    if any(_plain(part) == ".git" for part in place.path.split("/")):
-        return "git"
+    for part in place.path.split("/"):  # also above the workspace: all of it belongs to it
+        if (name := _plain(part)) in _REPOSITORIES:
+            return _RUNNERS[name]
     *folders, name = (_plain(part) for part in _considered(place))
     for index, folder in enumerate(folders):
         for known in (folder, "/".join(folders[index : index + 2])):

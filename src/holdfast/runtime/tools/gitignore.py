@@ -23,6 +23,8 @@ from holdfast.runtime.tools.workspace import Workspace, WorkspacePath
 
 IGNORE_NAME = ".gitignore"
 MOST_ENTRIES = 500_000
+# The second signs the records of origin in Holdfast's home, which may be inside the workspace.
+_PASSED_OVER = frozenset({".git", "origin.key"})
 _LARGEST_BYTES = 1024 * 1024
 _MARK = "\ufeff"
 _files = Files()
@@ -106,7 +108,7 @@ class Walk:
             if self.cut or self._stop.is_set():
                 return
             place = folder.child(entry.name)
-            if entry.name == ".git" or _ignored(rules, place.path, is_folder=entry.is_folder):
+            if entry.name in _PASSED_OVER or _ignored(rules, place.path, is_folder=entry.is_folder):
                 continue
             if entry.is_folder:
                 yield from self._below(place, rules)
