@@ -14,7 +14,7 @@ import holdfast
 from benchmarks.conversation import messages
 from benchmarks.harness import Bench, Result, at_least, at_most
 from holdfast.exchange.importers import importer
-from holdfast.exchange.importing.importer import CREATED, Importing
+from holdfast.exchange.importing.importer import CREATED, ImportRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,7 +54,7 @@ def exchange(bench: Bench) -> Iterator[Result]:
 def take_all(store: holdfast.LocalStore, agent: str, source: Path) -> int:
     """Import everything there; return how many messages."""
     one = importer(agent)
-    with Importing(store) as importing:
+    with ImportRun(store) as importing:
         (found,) = one.sessions(source, importing.reading())
         done = importing.take(one, found)
     assert (done.action, done.problem_count) == (CREATED, 0)

@@ -21,7 +21,7 @@ from typing import Any
 
 import holdfast
 from holdfast.exchange.importers import importer
-from holdfast.exchange.importing.importer import Imported, Importing
+from holdfast.exchange.importing.importer import Imported, ImportRun
 from holdfast.model.codec import plain
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -46,7 +46,7 @@ def copied(case: str, folder: Path) -> Path:
 def take_all(store: holdfast.Store, name: str, path: Path) -> list[Imported]:
     """Import everything below ``path``."""
     one = importer(name)
-    with Importing(store) as importing:
+    with ImportRun(store) as importing:
         sources = list(one.sessions(path, importing.reading()))
         return [importing.take(one, source) for source in sources]
 

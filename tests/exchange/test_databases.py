@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.errors import ImportRejected
 from holdfast.exchange.importers import importer
-from holdfast.exchange.importing.importer import Importing
+from holdfast.exchange.importing.importer import ImportRun
 from holdfast.exchange.importing.source_files import SourceReader
 from tests.exchange.sources import copied, take_all
 
@@ -40,7 +40,7 @@ def contents(folder):
 
 def test_what_is_in_the_log_is_read_and_nothing_is_touched(store, logged):
     before = contents(logged.parent)
-    with Importing(store) as importing:
+    with ImportRun(store) as importing:
         reading = importing.reading()
         assert [row["n"] for row in reading.rows(logged, "SELECT n FROM t ORDER BY n")] == [1, 2]
         assert reading.tables(logged) == {"t"}
@@ -57,7 +57,7 @@ def test_without_a_place_for_a_copy_the_log_is_left_out(logged):
 
 def test_a_database_that_changes_is_opened_anew(store, tmp_path):
     path = tmp_path / "b.db"
-    with Importing(store) as importing:
+    with ImportRun(store) as importing:
         for number in range(3):
             with sqlite3.connect(path) as database:
                 database.execute("CREATE TABLE IF NOT EXISTS t (n INTEGER)")

@@ -14,7 +14,7 @@ import pytest
 import holdfast
 from holdfast import Checkpoint, Usage, assistant, user
 from holdfast.exchange.importers import importer
-from holdfast.exchange.importing.importer import Importing
+from holdfast.exchange.importing.importer import ImportRun
 from holdfast.exchange.importing.items import (
     HeadItem,
     Item,
@@ -70,7 +70,7 @@ def spent(output: int, request: str | None = None) -> UsageItem:
 
 
 def take(store, fake):
-    return Importing(store).take(fake, fake.source)
+    return ImportRun(store).take(fake, fake.source)
 
 
 def texts(store, session_id):
@@ -217,7 +217,7 @@ def test_growth_after_a_compaction_of_the_session(store, fake):
 def test_a_deleted_session_is_not_imported_again(store, fake):
     first = take(store, fake)
     store.delete(first.session)
-    assert Importing(store).standing(fake.source) == "deleted"
+    assert ImportRun(store).standing(fake.source) == "deleted"
     assert take(store, fake).action == "deleted"
     store.restore(first.session)
     assert take(store, fake).action == "unchanged"
@@ -231,7 +231,7 @@ def test_a_source_without_messages_leaves_nothing(store, fake):
 
 
 def test_standing(store, fake):
-    importing = Importing(store)
+    importing = ImportRun(store)
     assert importing.standing(fake.source) == "created"
     importing.take(fake, fake.source)
     assert importing.standing(fake.source) == "unchanged"
@@ -267,11 +267,11 @@ def test_copies_of_a_conversation_count_a_request_once(store):
         )
         return one, Source("fake", id, "/nowhere", 1, 1)
 
-    with Importing(store) as importing:
+    with ImportRun(store) as importing:
         for one, source in [copy("one", "r1", "r2"), copy("two", "r1", "r2", "r3")]:
             importing.take(one, source)
     one, source = copy("three", "r2", "r4")
-    third = Importing(store).take(one, source)
+    third = ImportRun(store).take(one, source)
     assert third.counts.requests == 1
     assert sum(each.totals.requests for each in store.list()) == 4
 
@@ -338,7 +338,7 @@ import os, sys
 from pathlib import Path
 import holdfast
 from holdfast.exchange.importers import importer
-from holdfast.exchange.importing.importer import Importing
+from holdfast.exchange.importing.importer import ImportRun
 from holdfast.exchange.importing.source_files import SourceReader
 
 one = importer("claude-code")
@@ -350,7 +350,7 @@ def progress(done, total):
     if done > 2_000_000:
         sys.stdin.read()
 
-Importing(store).take(one, source, progress)
+ImportRun(store).take(one, source, progress)
 """
 
 
@@ -383,7 +383,7 @@ def test_a_killed_import_leaves_nothing_visible(store, tmp_path):
     assert any(each.name.startswith(".new-") for each in (store.path / "sessions").iterdir())
     one = importer("claude-code")
     (source,) = one.sessions(path, SourceReader())
-    done = Importing(store).take(one, source)
+    done = ImportRun(store).take(one, source)
     assert done.counts.messages == 4000
     assert os.stat(path).st_size == source.size_bytes
 
@@ -405,15 +405,15 @@ def test_copies_of_copies_count_a_request_once(store, order):
         one = FakeImporter(
             [MetaItem({"family": family}), said(id, 0), *[spent(5, each) for each in requests]]
         )
-        with Importing(store) as importing:
+        with ImportRun(store) as importing:
             importing.take(one, Source("fake", id, f"/{id}", 1, 1))
     assert sum(each.totals.requests for each in store.list()) == 3
 
 
 def test_one_import_at_a_time(store, fake):
-    with Importing(store) as importing:
+    with ImportRun(store) as importing:
         importing.take(fake, fake.source)
-        with Importing(store) as other, pytest.raises(holdfast.StorageError) as refused:
+        with ImportRun(store) as other, pytest.raises(holdfast.StorageError) as refused:
             other.take(fake, fake.source)
     assert refused.value.exit_code == 75
     assert "already" in str(refused.value)
@@ -421,7 +421,7 @@ def test_one_import_at_a_time(store, fake):
 
 
 def test_an_import_sees_what_another_has_just_imported(store, fake):
-    waiting = Importing(store)
+    waiting = ImportRun(store)
     take(store, fake)
     with waiting:
         assert waiting.take(fake, fake.source).action == "unchanged"

@@ -1,13 +1,14 @@
 """What every medium shares: how entries become lines, and how they are committed in groups.
 
-This layer knows nothing of agents, and nothing of files.
+This layer knows neither agents nor how files are laid out.
 
     format     how entries get numbers and parents, and how a line is made, sealed and read back
     ticket     the promise for one append
     writer     rounds: number, seal, hand to the medium, acknowledge
-    worker     the thread that does what nobody waits for
+    worker     the thread for work that no caller waits for
     damage     what of a log cannot be read
+    bounded    limits for reading what anybody may have written: lines, packed content
 
-Where the lines are stored is told in ``holdfast.store.local``. The exact format is in
+Where the lines are stored is described in ``holdfast.store.local``. The exact format is in
 ``docs/format.md``.
 """

@@ -12,7 +12,7 @@ from holdfast.errors import ImportRejected, UsageError
 from holdfast.exchange.archive.read import AGENT, is_archive, manifest_of
 from holdfast.exchange.importers import importer, installed, recognised
 from holdfast.exchange.importers.base import Importer
-from holdfast.exchange.importing.importer import CREATED, Importing
+from holdfast.exchange.importing.importer import CREATED, ImportRun
 from holdfast.exchange.importing.items import Source
 from holdfast.exchange.importing.source_files import ImportProblem, SourceReader
 
@@ -52,7 +52,7 @@ class ImportRow(Struct):
 
 
 def plan_import(
-    importing: Importing,
+    importing: ImportRun,
     source: str | None,
     agent: str | None,
     home: Path,
@@ -74,7 +74,7 @@ def plan_import(
 
 
 def _places(
-    importing: Importing,
+    importing: ImportRun,
     source: str | None,
     agent: str | None,
     home: Path,

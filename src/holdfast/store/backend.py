@@ -7,7 +7,7 @@ on every medium.
     Backend      all sessions of one store: find, read, write, watch, copy
     Log          one session to read, a consistent view
     LogWriter    the one holder of a session: appends rounds, live text, rewrites
-    LiveText     the text of running streams
+    LiveLog     the text of running streams
     Watch        what is new in a session that another process may be writing
     BlobSource   payloads too large for a line
     Catalog      list, search, activity
@@ -134,7 +134,7 @@ class Log(Protocol):
         """Close."""
 
 
-class LiveText(Protocol):
+class LiveLog(Protocol):
     """The text of running streams, readable by others before its messages are entries.
 
     Every method raises ``OSError`` if the medium fails; what was there before is then still there.
@@ -167,7 +167,7 @@ class LogWriter(RoundLog, Protocol):
     def put_blob(self, data: bytes) -> str:
         """Store bytes durably and return their SHA-256; raises ``DiskFull``, ``StorageError``."""
 
-    def open_live(self) -> LiveText:
+    def open_live(self) -> LiveLog:
         """Return the text of running streams. The session exists."""
 
     def has_live_text(self) -> bool:

@@ -12,9 +12,9 @@ from holdfast.model.ids import new_name
 from holdfast.model.message import Message
 from holdfast.model.state import copied
 from holdfast.store.read.branch import walk
-from holdfast.store.read.export import FORMATS, text_of
 from holdfast.store.read.follower import Follower
-from holdfast.store.read.reader import SessionReader
+from holdfast.store.read.session_reader import SessionReader
+from holdfast.store.read.text_formats import FORMATS, text_of
 from holdfast.store.types import Compaction, ForkOptions, Provenance, Recovery, Span
 from holdfast.store.validation import (
     EntryRef,

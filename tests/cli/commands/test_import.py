@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.exchange.importing.importer import Importing
+from holdfast.exchange.importing.importer import ImportRun
 from holdfast.files import Files
 from holdfast.keeper.import_plan import plan_import
 from tests.cli.kept import DOCS, HOSTILE, put
@@ -206,7 +206,7 @@ def test_a_folder_that_nobody_may_read_is_named(store, tmp_path, monkeypatch):
         return look(self, folder)
 
     monkeypatch.setattr(Files, "folders", refusing)
-    with Importing(store) as importing:
+    with ImportRun(store) as importing:
         plan = plan_import(importing, "auto", None, tmp_path, {})
     assert len(plan.sources) == 1
     assert [(each.path, each.reason) for each in plan.problems] == [
@@ -216,7 +216,7 @@ def test_a_folder_that_nobody_may_read_is_named(store, tmp_path, monkeypatch):
 
 def test_a_second_import_at_the_same_time_is_told_to_wait(found):
     store = holdfast.open_store(found.home)
-    with Importing(store) as importing:
+    with ImportRun(store) as importing:
         importing.hold()
         done = found.run("import", "auto", "--yes")
     assert done.code == 75

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.store.local.staging import StagedSession, Staging
+from holdfast.store.local.staging import Staging, StagingFolder
 from tests.crash.lab.defects import SyncedTooEarly
 
 CAUGHT_BY = ("B", "E")
@@ -12,11 +12,11 @@ VARIANT = "moved"
 
 
 def apply() -> None:
-    begin: Any = StagedSession.__init__
+    begin: Any = StagingFolder.__init__
 
-    def begin_badly(self: StagedSession, *given: Any) -> None:
+    def begin_badly(self: StagingFolder, *given: Any) -> None:
         begin(self, *given)
         if isinstance(self, Staging):
             self._files = SyncedTooEarly(self._files)  # type: ignore[assignment]  # the defect itself
 
-    StagedSession.__init__ = begin_badly  # type: ignore[method-assign, assignment]  # the same
+    StagingFolder.__init__ = begin_badly  # type: ignore[method-assign, assignment]  # the same

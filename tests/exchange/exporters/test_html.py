@@ -15,7 +15,7 @@ import holdfast
 from holdfast import File, Image, Text, Thinking, ToolCall
 from holdfast.exchange.exporters import html_markdown
 from holdfast.exchange.exporters.html import _Page
-from holdfast.exchange.exporters.html_markdown import Renderer, code_of
+from holdfast.exchange.exporters.html_markdown import HtmlRenderer, code_of
 from holdfast.exchange.exporting.transcript import Line
 from holdfast.model.message import AnyPart
 from tests.exchange.exporters.conversations import (
@@ -175,7 +175,7 @@ def test_calls_are_folded_with_what_tells_most():
 
 def test_markdown_is_rendered():
     said = "# Title\n\nA **word**, ~~no~~ `code`\n\n| a | b |\n|:-:|--:|\n| 1 | 2 |\n\n1. x\n\n[l](https://x.example)"
-    html = Renderer().html(said)
+    html = HtmlRenderer().html(said)
     assert "<h3>Title</h3>" in html
     assert "<strong>word</strong>" in html
     assert '<td class="center">1</td>' in html
@@ -206,17 +206,17 @@ def test_code_has_colours_where_the_language_is_known():
 
 def test_text_that_is_too_deep_or_too_long_is_not_lost():
     deep = "".join("  " * level + f"- level {level}\n" for level in range(60))
-    html = Renderer().html(deep)
+    html = HtmlRenderer().html(deep)
     assert all(f"level {level}\n" in html for level in range(60))
     quoted = ">" * 200 + " deep"
-    assert "deep" in Renderer().html(quoted)
+    assert "deep" in HtmlRenderer().html(quoted)
     long = "*a* " * 30_000
-    assert Renderer().html(long) == f'<div class="plain">{long}</div>'
+    assert HtmlRenderer().html(long) == f'<div class="plain">{long}</div>'
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "markdown_it", None)
     with pytest.raises(holdfast.UsageError, match="pip install"):
-        Renderer()
+        HtmlRenderer()
     monkeypatch.setitem(sys.modules, "pygments", None)
     assert html_markdown.code_of("x = 1", "python") == "<pre><code>x = 1</code></pre>"

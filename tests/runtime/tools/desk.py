@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.model.message import Text
-from holdfast.runtime.tools.base import Call, Done, Tool
+from holdfast.runtime.tools.base import AgentTool, Call, Done
 from holdfast.runtime.tools.registry import standard_tools
 from holdfast.runtime.tools.workspace import Workspace
 
@@ -49,7 +49,7 @@ class Desk:
             allowed=self.allowed,
         )
 
-    def run(self, tool: str | Tool, **arguments: Any) -> Done:
+    def run(self, tool: str | AgentTool, **arguments: Any) -> Done:
         chosen = self.tools[tool] if isinstance(tool, str) else tool
         return asyncio.run(chosen.run(self.call(arguments)))
 

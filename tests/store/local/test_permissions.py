@@ -76,7 +76,7 @@ from holdfast.store.search import engine as finding
 from holdfast.store.catalog import index
 from holdfast.store import git_project
 from holdfast.store.local import provenance
-from holdfast.store.search import index as textindex
+from holdfast.store.search import text_index as textindex
 if os.geteuid() == 0:
     os.setuid(65534)
 

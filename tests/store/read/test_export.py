@@ -13,7 +13,7 @@ from holdfast import (
     assistant,
     user,
 )
-from holdfast.store.read.export import text_of
+from holdfast.store.read.text_formats import text_of
 
 
 def exported(session):

@@ -22,7 +22,7 @@ def clock(monkeypatch):
 def way(request, monkeypatch):
     """Both ways to the same answer."""
     if request.param == "files":
-        monkeypatch.setattr("holdfast.store.search.index.NAME", "no/such/place")
+        monkeypatch.setattr("holdfast.store.search.text_index.NAME", "no/such/place")
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ def roles(store, **where) -> list[str]:
 def way(request, monkeypatch):
     """Both ways to the same answer."""
     if request.param == "files":
-        monkeypatch.setattr("holdfast.store.search.index.NAME", "no/such/place")
+        monkeypatch.setattr("holdfast.store.search.text_index.NAME", "no/such/place")
 
 
 CASES: list[tuple[dict[str, Any], list[str]]] = [

@@ -15,8 +15,8 @@ import pytest
 
 import holdfast
 from holdfast.files import Files
-from holdfast.store.search import index as textindex
-from holdfast.store.search.index import VERSION, TextIndex
+from holdfast.store.search import text_index as textindex
+from holdfast.store.search.text_index import VERSION, TextIndex
 from tests.processes import running
 
 
@@ -189,7 +189,7 @@ def test_deleted_and_restored(counted, home):
 
 
 def test_once_most_of_it_is_waste_it_is_made_anew(counted, home, monkeypatch):
-    monkeypatch.setattr("holdfast.store.search.index._MOST_WASTE", 1)
+    monkeypatch.setattr("holdfast.store.search.text_index._MOST_WASTE", 1)
     first, second, _ = folders(home)
     counted.delete(first.name)
     assert len(snippets(counted)) == 2
@@ -280,7 +280,7 @@ def test_rows_that_lie_about_what_was_read_are_put_right(counted, home):
 def test_an_index_that_another_process_keeps_busy_is_topped_up_from_the_files(
     counted, home, monkeypatch
 ):
-    monkeypatch.setattr("holdfast.store.search.index._BUSY_SECONDS", 0.01)
+    monkeypatch.setattr("holdfast.store.search.text_index._BUSY_SECONDS", 0.01)
     source = """
 import sqlite3
 connection = sqlite3.connect(sys.argv[1] + "/search.db", isolation_level=None)

@@ -8,7 +8,7 @@ from contextlib import suppress
 import click
 
 from holdfast import open_store
-from holdfast.cli.run.runners import session_connection
+from holdfast.cli.run.runner_connection import session_connection
 from holdfast.cli.ui.complete import complete_session
 from holdfast.errors import UsageError
 from holdfast.keeper.runners import resolve_running

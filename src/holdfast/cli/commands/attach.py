@@ -19,7 +19,7 @@ import click
 from holdfast import open_store
 from holdfast.cli.run.chat import chat_in
 from holdfast.cli.run.output import note
-from holdfast.cli.run.runners import insists, is_first_process
+from holdfast.cli.run.runner_connection import insists, is_first_process
 from holdfast.cli.ui.complete import complete_session
 from holdfast.cli.ui.line_input import QUIT, Typed, request_for
 from holdfast.cli.ui.nonblocking_stdout import NonblockingOutput

@@ -23,7 +23,7 @@ from holdfast.exchange.importing.importer import (
     SHORTER,
     UNCHANGED,
     Imported,
-    Importing,
+    ImportRun,
 )
 from holdfast.exchange.importing.source_files import ImportProblem
 from holdfast.keeper.import_plan import ImportPlan, ImportRow, plan_import, plan_rows
@@ -76,7 +76,7 @@ def command(
 ) -> None:
     """Import sessions."""
     store = holdfast.open_store()
-    with Importing(store) as importing:
+    with ImportRun(store) as importing:
         plan = plan_import(importing, source, agent, Path.home(), os.environ)
         wanted = [each for each in plan.sources if each.standing in (CREATED, GROWN)]
         if not as_json:
@@ -127,7 +127,7 @@ class _Run:
     def __init__(
         self,
         store: Store,
-        importing: Importing,
+        importing: ImportRun,
         problems: list[ImportProblem],
         *,
         as_json: bool,

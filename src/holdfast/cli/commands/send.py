@@ -9,7 +9,7 @@ import click
 
 from holdfast import open_store
 from holdfast.cli.run.output import note
-from holdfast.cli.run.runners import session_connection
+from holdfast.cli.run.runner_connection import session_connection
 from holdfast.cli.run.stdin import whole_prompt
 from holdfast.cli.ui.complete import complete_session
 from holdfast.errors import UsageError

@@ -135,6 +135,6 @@ def _is_first_process() -> bool:
     """Return whether this is the first process of a container; if so, print what that means."""
     if os.getpid() != 1:
         return False
-    from holdfast.cli.run.runners import is_first_process  # noqa: PLC0415  slow to import
+    from holdfast.cli.run.runner_connection import is_first_process  # noqa: PLC0415  slow to import
 
     return is_first_process()

@@ -49,7 +49,7 @@ _FOLDERS = ("blobs", "archive", "damaged")
 _FIRST_YEAR = 1980  # that the format knows
 
 
-class Archive:
+class ArchiveExporter:
     """A session with all that belongs to it."""
 
     name = "archive"

@@ -8,16 +8,16 @@ from holdfast.exchange.exporters.base import Exporter
 from holdfast.exchange.plugins import Registry
 
 BUILT_IN = {
-    "markdown": "markdown:Markdown",
-    "html": "html:Html",
-    "json": "json:Json",
-    "jsonl": "json:JsonLines",
-    "openai": "openai:OpenAI",
-    "anthropic": "anthropic:Anthropic",
-    "archive": "holdfast.exchange.archive.write:Archive",
-    "claude-code": "claude_code:ClaudeCode",
-    "codex": "codex:Codex",
-    "pi": "pi:Pi",
+    "markdown": "markdown:MarkdownExporter",
+    "html": "html:HtmlExporter",
+    "json": "json:JsonExporter",
+    "jsonl": "json:JsonLinesExporter",
+    "openai": "openai:OpenAIExporter",
+    "anthropic": "anthropic:AnthropicExporter",
+    "archive": "holdfast.exchange.archive.write:ArchiveExporter",
+    "claude-code": "claude_code:ClaudeCodeExporter",
+    "codex": "codex:CodexExporter",
+    "pi": "pi:PiExporter",
 }
 """Each exporter's name, module and class."""
 

@@ -32,7 +32,7 @@ from holdfast.model.message import (
 _OURS = {"text", "thinking", "tool_use", "tool_result", "image", "document"}
 
 
-class Anthropic:
+class AnthropicExporter:
     """Messages as Anthropic's API takes them."""
 
     name = "anthropic"

@@ -26,7 +26,7 @@ _NO_MODEL = "<synthetic>"  # what the agent itself writes where no model spoke
 _NO_SUMMARY = "Earlier messages of this conversation were left out."
 
 
-class ClaudeCode:
+class ClaudeCodeExporter:
     """Sessions of Claude Code."""
 
     name = "claude-code"

@@ -44,7 +44,7 @@ _OURS = {"message", "reasoning", "function_call", "custom_tool_call", "local_she
 _TIME_CHARACTERS = 19
 
 
-class Codex:
+class CodexExporter:
     """Sessions of Codex."""
 
     name = "codex"
@@ -77,7 +77,7 @@ class _Writer:
     def __init__(self, transcript: Transcript) -> None:
         self._id = uuid_of(transcript.id)
         self._provider = transcript.fact("provider")
-        self._is_own = text(record(transcript.meta, "imported"), "agent") == Codex.name
+        self._is_own = text(record(transcript.meta, "imported"), "agent") == CodexExporter.name
         self._workspace = transcript.fact("workspace") or "/"
         self._model: str | None = None
         self._total = dict.fromkeys(_counts(Usage(0, 0, None)), 0)

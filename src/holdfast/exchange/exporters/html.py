@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.exchange.exporters.html_css import POLICY, STYLE
 from holdfast.exchange.exporters.html_markdown import (
-    Renderer,
+    HtmlRenderer,
     code_of,
     is_address,
     link,
@@ -44,7 +44,7 @@ _SHOWN_CHARACTERS = 120
 _MOST_NAMES = 1000
 
 
-class Html:
+class HtmlExporter:
     """A conversation as a page."""
 
     name = "html"
@@ -111,7 +111,7 @@ def _foot(transcript: Transcript) -> str:
 
 class _Page:
     def __init__(self) -> None:
-        self._renderer = Renderer()
+        self._renderer = HtmlRenderer()
         self._names: dict[str, str] = {}  # of calls that were not answered yet
 
     def said(self, item: Line) -> str:

@@ -64,7 +64,7 @@ def _highlighted(code: str, language: str) -> str | None:
     return made.removesuffix("\n")
 
 
-class Renderer:
+class HtmlRenderer:
     """Markdown to HTML."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from holdfast.exchange.exporting.transcript import Line, Transcript
 from holdfast.model.codec import dumps, plain
 
 
-class Json:
+class JsonExporter:
     """A conversation as one JSON object."""
 
     name = "json"
@@ -43,7 +43,7 @@ class Json:
         yield b"]}\n"
 
 
-class JsonLines:
+class JsonLinesExporter:
     """A conversation as JSON, a message a line."""
 
     name = "jsonl"

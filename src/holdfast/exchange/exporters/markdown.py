@@ -8,7 +8,7 @@ from holdfast.exchange.exporting.transcript import Line, Transcript
 from holdfast.store.read.markdown import markdown
 
 
-class Markdown:
+class MarkdownExporter:
     """A conversation as Markdown."""
 
     name = "markdown"

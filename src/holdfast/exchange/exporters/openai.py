@@ -28,7 +28,7 @@ from holdfast.model.message import (
 )
 
 
-class OpenAI:
+class OpenAIExporter:
     """Messages as Chat Completions take them."""
 
     name = "openai"

@@ -31,7 +31,7 @@ _MOST_NAMES = 1000
 _KNOWN_STOPS = ("stop", "length", "toolUse", "error", "aborted")
 
 
-class Pi:
+class PiExporter:
     """Sessions of pi."""
 
     name = "pi"

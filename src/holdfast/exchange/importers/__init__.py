@@ -14,18 +14,18 @@ from holdfast.exchange.plugins import Registry
 _LOG = logging.getLogger("holdfast")
 
 BUILT_IN = {
-    "claude-code": "claude_code:ClaudeCode",
-    "codex": "codex:Codex",
-    "gemini-cli": "gemini_cli:GeminiCli",
-    "goose": "goose:Goose",
-    "opencode": "opencode:Opencode",
-    "zot": "zot:Zot",
-    "ggcode": "ggcode:Ggcode",
-    "pi": "pi:Pi",
-    "kimi-cli": "kimi_cli:KimiCli",
-    "reasonix": "reasonix:Reasonix",
-    "picoclaw": "picoclaw:Picoclaw",
-    "aider": "aider:Aider",
+    "claude-code": "claude_code:ClaudeCodeImporter",
+    "codex": "codex:CodexImporter",
+    "gemini-cli": "gemini_cli:GeminiCliImporter",
+    "goose": "goose:GooseImporter",
+    "opencode": "opencode:OpencodeImporter",
+    "zot": "zot:ZotImporter",
+    "ggcode": "ggcode:GgcodeImporter",
+    "pi": "pi:PiImporter",
+    "kimi-cli": "kimi_cli:KimiCliImporter",
+    "reasonix": "reasonix:ReasonixImporter",
+    "picoclaw": "picoclaw:PicoclawImporter",
+    "aider": "aider:AiderImporter",
 }
 """Each importer's name, module and class."""
 

@@ -52,7 +52,7 @@ _COST_DIGITS = 9
 _TITLE_CHARACTERS = 200
 
 
-class Aider:
+class AiderImporter:
     """Chats of aider."""
 
     name = "aider"

@@ -62,7 +62,7 @@ _GENERATED = re.compile(
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
 
 
-class ClaudeCode:
+class ClaudeCodeImporter:
     """Sessions of Claude Code."""
 
     name = "claude-code"

@@ -92,7 +92,7 @@ _NUMBERS = (
 )
 
 
-class Codex:
+class CodexImporter:
     """Sessions of Codex."""
 
     name = "codex"

@@ -63,7 +63,7 @@ _CONTEXT = "<session_context>"
 _TITLE_CHARACTERS = 200
 
 
-class GeminiCli:
+class GeminiCliImporter:
     """Sessions of Gemini CLI."""
 
     name = "gemini-cli"

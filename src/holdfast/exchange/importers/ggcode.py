@@ -40,7 +40,7 @@ _ROLES = frozenset({"user", "assistant", "system", "tool"})
 _KINDS = frozenset({"meta", "message", "checkpoint", "usage", "metric", "cost", "tunnel_event"})
 
 
-class Ggcode:
+class GgcodeImporter:
     """Sessions of ggcode."""
 
     name = "ggcode"

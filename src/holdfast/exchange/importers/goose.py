@@ -49,7 +49,7 @@ _FACTS = """
 """.split()  # noqa: SIM905  a list of names reads best as a list of names
 
 
-class Goose:
+class GooseImporter:
     """Sessions of goose."""
 
     name = "goose"

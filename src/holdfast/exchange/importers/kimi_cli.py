@@ -39,7 +39,7 @@ _FAILED = "<system>ERROR:"
 _MOST_AHEAD = 64
 
 
-class KimiCli:
+class KimiCliImporter:
     """Sessions of kimi-cli."""
 
     name = "kimi-cli"

@@ -65,7 +65,7 @@ _STOPS = {"stop": "end", "tool-calls": "tools"}
 _OUTCOMES = {"completed": False, "error": True}
 
 
-class Opencode:
+class OpencodeImporter:
     """Sessions of opencode."""
 
     name = "opencode"

@@ -36,7 +36,7 @@ _STOPS = {"stop": "end", "toolUse": "tools"}
 _SUMMARIES = frozenset({"branchSummary", "compactionSummary"})
 
 
-class Pi:
+class PiImporter:
     """Sessions of pi."""
 
     name = "pi"

@@ -35,7 +35,7 @@ _META = ".meta.json"
 _LEGACY = re.compile(rb'\s*\{\s*"key"\s*:')
 
 
-class Picoclaw:
+class PicoclawImporter:
     """Sessions of picoclaw."""
 
     name = "picoclaw"

@@ -30,7 +30,7 @@ _OTHERS = (".conflicts.jsonl", ".guardian.jsonl")
 _NAME = re.compile(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)(?:\.\d+)?(?:-(.+))?")
 
 
-class Reasonix:
+class ReasonixImporter:
     """Sessions of Reasonix."""
 
     name = "reasonix"

@@ -46,7 +46,7 @@ _NUMBERS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_t
 _COST_DIGITS = 9
 
 
-class Zot:
+class ZotImporter:
     """Sessions of zot."""
 
     name = "zot"

@@ -81,7 +81,7 @@ class Imported(Struct):
     is_open: bool = False
 
 
-class Importing:
+class ImportRun:
     """One import of any number of sources into a store. Used as a context manager.
 
     With ``keyed``, a session that its agent knew by a caller's own key becomes the session of that

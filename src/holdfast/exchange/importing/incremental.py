@@ -39,7 +39,7 @@ _IN_TREE = ("message", "checkpoint")
 _ROOM = 1024  # numbers left free for what opening a session may have to write first
 
 
-class Importing(Protocol):
+class ImportContext(Protocol):
     """What growing needs of the import that it is part of."""
 
     def facts(
@@ -61,7 +61,7 @@ class Importing(Protocol):
 class IncrementalImport:
     """Brings one session up to its source. ``follow`` until it is ``through``."""
 
-    def __init__(self, importing: Importing, session: Session, source: Source) -> None:
+    def __init__(self, importing: ImportContext, session: Session, source: Source) -> None:
         self._importing = importing
         self._session = session
         self._source = source

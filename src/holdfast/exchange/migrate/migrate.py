@@ -34,12 +34,12 @@ from holdfast.exchange.importing.importer import (
     EMPTY,
     SHORTER,
     Imported,
-    Importing,
+    ImportRun,
 )
 from holdfast.exchange.importing.items import Source
 from holdfast.exchange.importing.source_files import Progress, SourceReader
 from holdfast.exchange.importing.sqlite_sources import Databases
-from holdfast.exchange.migrate.scan import Legacy, files_of, look
+from holdfast.exchange.migrate.legacy import Legacy, files_of, look
 from holdfast.files import Files
 from holdfast.store.store import Store
 from holdfast.store.types import LEFT, MIGRATED, Migrated, Migration
@@ -170,7 +170,7 @@ class _Run:
 
     def take_all(self) -> None:
         """Stage what is new; bring what was taken over before up to its source."""
-        with Importing(self._batch, keyed=True) as importing:
+        with ImportRun(self._batch, keyed=True) as importing:
             # What is new first: if there is no room for it, nothing has been touched yet.
             sources = sorted(
                 self._legacy.sources, key=lambda each: importing.standing(each[1]) != CREATED

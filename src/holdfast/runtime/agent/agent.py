@@ -24,7 +24,7 @@ from holdfast.runtime.agent.limits import Spending
 from holdfast.runtime.agent.recovery import Interrupted, end_running, examine, settlement
 from holdfast.runtime.agent.services import TurnServices
 from holdfast.runtime.agent.summarize import Compacted
-from holdfast.runtime.agent.turn import Outcome, Turn
+from holdfast.runtime.agent.turn import Outcome, TurnRun
 from holdfast.runtime.config.run_options import Limits
 from holdfast.runtime.providers.base import Provider
 from holdfast.runtime.tools.shell.spool import clear, forget
@@ -146,9 +146,9 @@ class Agent:
                         forget(spool, found.call.id)
                 clear(spool)
 
-    def _turn(self) -> Turn:
+    def _turn(self) -> TurnRun:
         self._start_the_clock()
-        return Turn(self._with, self._stop, self._spending)
+        return TurnRun(self._with, self._stop, self._spending)
 
     def cancel(self, cause: str, *, limit: bool = False) -> None:
         """End the turn that runs: what runs is asked to end, and the second time made to."""

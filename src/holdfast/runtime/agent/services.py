@@ -19,7 +19,7 @@ from holdfast.runtime.agent.context import WINDOW_TOKENS, Frame
 from holdfast.runtime.agent.prices import PriceTable
 from holdfast.runtime.policy.policy import Policy
 from holdfast.runtime.providers.base import Provider, TokenCounts
-from holdfast.runtime.tools.base import Tool
+from holdfast.runtime.tools.base import AgentTool
 from holdfast.runtime.tools.registry import standard_tools
 from holdfast.runtime.tools.workspace import Workspace
 from holdfast.store.session import Session
@@ -60,7 +60,7 @@ class TurnServices:
     model: str
     workspace: Path
     system: str | None = None
-    tools: dict[str, Tool] = field(default_factory=standard_tools)
+    tools: dict[str, AgentTool] = field(default_factory=standard_tools)
     policy: Policy = field(default_factory=Policy)
     prices: PriceTable = field(default_factory=PriceTable)
     allowed: tuple[Path, ...] = ()

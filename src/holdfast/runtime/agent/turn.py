@@ -69,7 +69,7 @@ class _Answer(Struct, frozen=True):
         return self.ticket.entries[0].seq
 
 
-class Turn:
+class TurnRun:
     """One turn of a session; made anew for each."""
 
     def __init__(self, equipment: TurnServices, stop: CancelToken, spending: Spending) -> None:

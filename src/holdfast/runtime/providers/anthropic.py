@@ -55,11 +55,11 @@ class Anthropic(VendorProvider):
     async def _ask(self, client: Any, request: Request) -> Any:
         return await client.messages.create(**parameters(request), stream=True)
 
-    def _answer(self, request: Request) -> Answer:
-        return Answer(request.model)
+    def _answer(self, request: Request) -> AnthropicAnswer:
+        return AnthropicAnswer(request.model)
 
 
-class Answer:
+class AnthropicAnswer:
     """A message that grows event by event.
 
     ``started`` is true once anything of the answer was handed on, ``complete`` once its last event

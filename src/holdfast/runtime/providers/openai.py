@@ -166,11 +166,11 @@ class OpenAI(VendorProvider):
     async def _ask(self, client: Any, request: Request) -> Any:
         return await client.chat.completions.create(**self._parameters(request), stream=True)
 
-    def _answer(self, request: Request) -> Answer:
-        return Answer(request.model)
+    def _answer(self, request: Request) -> OpenAIAnswer:
+        return OpenAIAnswer(request.model)
 
 
-class Answer:
+class OpenAIAnswer:
     """A message that grows chunk by chunk.
 
     ``started`` is true once anything of the answer was handed on, ``complete`` once a reason to

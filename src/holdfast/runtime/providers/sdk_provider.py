@@ -17,7 +17,7 @@ from holdfast.runtime.providers.sdk_errors import Faults, address
 _NO_KEY = "none"  # SDKs insist on one; local servers do not look at it
 
 
-class Answer(Protocol):
+class SdkAnswer(Protocol):
     """A message that grows event by event.
 
     ``started`` is true once anything of the answer was handed on, ``complete`` once nothing that
@@ -104,6 +104,6 @@ class VendorProvider:
         """Send the request; return the SDK's stream of events."""
         raise NotImplementedError
 
-    def _answer(self, request: Request) -> Answer:
+    def _answer(self, request: Request) -> SdkAnswer:
         """Return an answer that is still empty."""
         raise NotImplementedError

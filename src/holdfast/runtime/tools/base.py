@@ -57,7 +57,7 @@ class Done(Struct, frozen=True):
     changes: list[FileChange] = field(default_factory=list)
 
 
-class Tool(Protocol):
+class AgentTool(Protocol):
     """Something a model may call."""
 
     spec: ToolSpec
@@ -103,7 +103,7 @@ class FileTool(Generic[A]):
     """The argument that an approval is about."""
 
     async def run(self, call: Call) -> Done:
-        """Do it; see ``Tool.run``."""
+        """Do it; see ``AgentTool.run``."""
         try:
             return await self.work(call, checked(call.arguments, self.arguments))
         except Refusal as refusal:

@@ -13,7 +13,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-from holdfast.store.search.index import DOCUMENT_BITS, NAME, VERSION
+from holdfast.store.search.text_index import DOCUMENT_BITS, NAME, VERSION
 
 if TYPE_CHECKING:
     from pathlib import Path

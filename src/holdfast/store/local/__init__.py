@@ -13,16 +13,24 @@ in with one write, syncs, renames it into place. From then on it only appends: o
 sync (on Linux a single call) for all that is waiting, then the acknowledgements. A reader takes
 whole lines up to the durable offset in ``lock``; it syncs what lies beyond before it shows it.
 
-    backend     ``FileBackend``: implements ``holdfast.store.backend``
-    layout      where folders are; how a session is found, and made
-    open        from a folder to what is read or written, repaired
-    log_writer  the one writer: bytes to the end of a file, durable on return
-    lock        one writer
-    reader      several files as one log; ``segment`` is one of them, ``compressed`` a packed one
-    repair      the end of a file after a crash
-    live        the file of running streams
-    watch       what is new in a session's files
-    blobs, compact, compress, create, staging, receiving, trash, cleanup, provenance
+In reading order:
+
+    backend       ``FileBackend``: implements ``holdfast.store.backend``
+    layout        the home folder: where sessions are, how one is found and published
+    open          from a folder to something that is read or written; repairs what a crash left
+    log_writer    the one writer: bytes to the end of a file, durable on return
+    create        the first append, which makes the session
+    lock          one writer at a time, by flock
+    reader        all files of a session as one log; ``segment`` is one of them
+    repair        the end of a file after a crash
+    live          the file of running streams; ``watch`` finds what is new in a session's files
+    blobs         payloads as files; ``orphan_blobs`` finds those that no entry names
+    staging       sessions made from entries or files of elsewhere; ``bulk_publish``: many at once
+    provenance    which entries were received from elsewhere, signed with the home's key
+    compact       replaces a journal by a shorter copy and archives the old one
+    compress      packs journals that are not in use; ``compressed`` reads them without unpacking
+    fast_verify   checks a whole journal at the speed of its checksums
+    trash         deletion that can be undone, and removal for good
 
 The exact format is in ``docs/format.md``.
 """

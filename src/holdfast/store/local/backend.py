@@ -84,7 +84,7 @@ class FileCatalog:
         with self._errors("cannot be searched"):
             # SQLite costs 5 ms.
             from holdfast.store.search.engine import Search  # noqa: PLC0415  as above
-            from holdfast.store.search.index import TextIndex  # noqa: PLC0415  as above
+            from holdfast.store.search.text_index import TextIndex  # noqa: PLC0415  as above
 
             return TextIndex(self._home).ask(Search(self._home, request).run, request.progress)
 
@@ -92,7 +92,7 @@ class FileCatalog:
         """Return what happened in all sessions, oldest first."""
         with self._errors("cannot be read"):
             from holdfast.store.search.engine import activities  # noqa: PLC0415  SQLite costs 5 ms
-            from holdfast.store.search.index import TextIndex  # noqa: PLC0415  as above
+            from holdfast.store.search.text_index import TextIndex  # noqa: PLC0415  as above
 
             return TextIndex(self._home).ask(partial(activities, self._home), progress)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.store.local.layout import Home
 
 
-class StagedSession:
+class StagingFolder:
     """A session that is being made, locked. Used by one thread, as a context manager.
 
     ``kind`` and ``source`` say how it is received and from where.
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
 _CHUNK_BYTES = 1024 * 1024
 
 
-class Staging(StagedSession):
+class Staging(StagingFolder):
     """A session that is being filled."""
 
     def __init__(self, home: Home, header: Header, started: str, source: str) -> None:
@@ -180,7 +180,7 @@ def is_session_file(name: str) -> bool:
     return _NAMES.fullmatch(name) is not None
 
 
-class FileStaging(StagedSession):
+class FileStaging(StagingFolder):
     """A session that is being copied."""
 
     def __init__(self, home: Home, session_id: str, source: str) -> None:

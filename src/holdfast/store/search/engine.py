@@ -27,9 +27,9 @@ from holdfast.store.local.reader import Journal
 from holdfast.store.local.repair import inspect_tail
 from holdfast.store.local.segment import Segment
 from holdfast.store.search.documents import COUNTS, Activity, document, fold_case
-from holdfast.store.search.index import DOCUMENT_BITS
 from holdfast.store.search.query import BEGINNING, Filters, SessionFacts
 from holdfast.store.search.scan import NOT_READABLE, Scan, activities_in, place_activity
+from holdfast.store.search.text_index import DOCUMENT_BITS
 
 if TYPE_CHECKING:
     import sqlite3
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from holdfast.files import Files
     from holdfast.model.entry import Entry
     from holdfast.store.local.layout import Home
-    from holdfast.store.search.index import Stale
     from holdfast.store.search.scan import SearchRequest
+    from holdfast.store.search.text_index import Stale
     from holdfast.store.types import Hit
 
 

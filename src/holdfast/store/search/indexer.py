@@ -31,7 +31,8 @@ from holdfast.store.search.documents import (
     fold_case,
     split_cjk,
 )
-from holdfast.store.search.index import (
+from holdfast.store.search.query import SessionFacts, facts_of
+from holdfast.store.search.text_index import (
     DOCUMENT_BITS,
     NEVER,
     IndexChanged,
@@ -39,7 +40,6 @@ from holdfast.store.search.index import (
     data_version,
     printed,
 )
-from holdfast.store.search.query import SessionFacts, facts_of
 
 if TYPE_CHECKING:
     import sqlite3

@@ -8,7 +8,7 @@ group commit of ``holdfast.journal.writer``, and publishes the new state when th
     dedup      ids that were accepted before, so that a repeated call writes nothing twice
     listeners  callbacks for durable entries, in order
     streams    text while it is streamed, and the messages that a crash left unfinished
-    rewrite    copies of a log without some lines: compaction, and forks
+    rewrite    copies of a log without some lines: compaction; ``fork`` makes a session from one
     staged     the lines of a session that is made from entries of elsewhere
 
 Nothing here knows files: the medium is behind ``holdfast.store.backend``.

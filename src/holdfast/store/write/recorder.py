@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from holdfast.journal.damage import Damage
     from holdfast.model.event import Event
     from holdfast.model.state import State
-    from holdfast.store.backend import BlobSource, LiveText, Log, LogWriter
+    from holdfast.store.backend import BlobSource, LiveLog, Log, LogWriter
     from holdfast.store.types import Span
     from holdfast.store.write.encode import ImportedEntry
 
@@ -301,7 +301,7 @@ class Recorder:
         self._wake()
         return ticket
 
-    def _open_live(self) -> LiveText:
+    def _open_live(self) -> LiveLog:
         if not self._writer.exists:
             with self.mutex:
                 self.introduction.enqueue()

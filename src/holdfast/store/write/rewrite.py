@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from holdfast.model.state import State
     from holdfast.store.backend import Log
-    from holdfast.store.read.reader import SessionReader
+    from holdfast.store.read.session_reader import SessionReader
     from holdfast.store.types import Compaction
     from holdfast.store.write.recorder import Recorder
 

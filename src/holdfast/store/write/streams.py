@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from holdfast.journal.ticket import Ticket
     from holdfast.model.entry import Body, Position
-    from holdfast.store.backend import LiveText
+    from holdfast.store.backend import LiveLog
 
 _LOG = logging.getLogger("holdfast")
 LARGEST_LIVE_BYTES = 4 * 1024 * 1024
@@ -154,7 +154,7 @@ class Streams:
 
     def __init__(
         self,
-        open_file: Callable[[], LiveText],
+        open_file: Callable[[], LiveLog],
         append: Callable[[Sequence[Body]], Ticket],
         settle: Callable[[Ticket], Position],
     ) -> None:
@@ -164,7 +164,7 @@ class Streams:
         self.settle = settle
         self._closed = False
         self._left: set[str] = set()  # streams of an earlier process, not durable as entries yet
-        self._file: LiveText | None = None
+        self._file: LiveLog | None = None
         self._running: list[Stream] = []
         self._unwritten: list[Event] = []
         self._write_due: float | None = None
@@ -228,11 +228,11 @@ class Streams:
                     except Exception:  # noqa: BLE001  other people's code; the text is safe
                         _LOG.exception("A listener failed on live text")
 
-    def _shrink(self, file: LiveText) -> None:
+    def _shrink(self, file: LiveLog) -> None:
         with suppress(OSError):  # the old one is still there
             self._rewrite(file)
 
-    def _rewrite(self, file: LiveText) -> None:
+    def _rewrite(self, file: LiveLog) -> None:
         if not self._left:  # their text is in the file only
             file.rewrite(_joined(event for stream in self._running for event in stream.events))
             self._written()
@@ -254,7 +254,7 @@ class Streams:
             times = [at for at in (self._write_due, self._sync_due) if at is not None]
             return max(0.0, min(times) - time.monotonic()) if times else None
 
-    def _sync(self, file: LiveText) -> None:
+    def _sync(self, file: LiveLog) -> None:
         """Sync without the lock, so that nobody who streams waits for the disk."""
         try:
             if not self._distrusted:

@@ -105,7 +105,7 @@ WIDE = 120
 """Columns from which on a preview has its place beside the list."""
 
 
-class Query(Input):
+class QueryInput(Input):
     """What is searched for. Two keys mean something else while nobody is typing: Space and ``?``.
 
     ``typing`` tells whether the last key was for the query.
@@ -155,7 +155,7 @@ class PickerFace(Screen[None]):
         yield Static(id="scopes", markup=False)
         with Horizontal(id="ask"):
             yield Static(" /", markup=False)
-            yield Query(
+            yield QueryInput(
                 self._asked,
                 placeholder="type to search titles and texts",
                 select_on_focus=False,
@@ -177,9 +177,9 @@ class PickerFace(Screen[None]):
         return not self.query(SessionList)
 
     @property
-    def typed(self) -> Query:
+    def typed(self) -> QueryInput:
         """The line that is typed in."""
-        return self.query_one(Query)
+        return self.query_one(QueryInput)
 
     @property
     def table(self) -> SessionList:

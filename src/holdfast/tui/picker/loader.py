@@ -148,7 +148,7 @@ def locate(folder: str) -> Callable[[BackgroundTask], None]:
 # How sessions stand
 
 
-class Watch:
+class SessionWatch:
     """Asks runners how they stand, and looks at how the last turns of interrupted sessions ended.
 
     What was read of a session counts until it changes.

@@ -51,7 +51,7 @@ class InformedScreen(PickerFace):
     def __init__(self, store: Store, folder: Path, query: str) -> None:
         super().__init__(folder, query)
         self.store = store
-        self._watch = picker_reading.Watch(store)
+        self._watch = picker_reading.SessionWatch(store)
         self._standings: dict[str, str] | None = None
         self._works: dict[str, BackgroundTask] = {}
         self._pauses: dict[str, Timer] = {}
