@@ -11,7 +11,7 @@ import holdfast
 from holdfast import user
 from holdfast.model.ids import key_session_id
 from holdfast.model.state import State
-from holdfast.store.write import process_hooks
+from holdfast.store.write import recorder as recorder_module
 from holdfast.store.write.recorder import Recorder
 
 
@@ -48,7 +48,7 @@ def texts(session):
 def alone(monkeypatch):
     """Let the module know of no recorder but those of this test."""
     recorders: WeakSet[Recorder] = WeakSet()
-    monkeypatch.setattr(process_hooks, "_open", recorders)
+    monkeypatch.setattr(recorder_module, "_open", recorders)
     return recorders
 
 
@@ -63,7 +63,7 @@ def test_a_closed_session_that_was_deleted_says_so(store):
 def test_a_session_of_the_parent_takes_nothing_in_the_child(store, alone):
     session = store.create()
     session.append(user("a"))
-    process_hooks._leave_all_to_parent()
+    recorder_module._leave_all_to_parent()
     with pytest.raises(holdfast.UsageError, match="before a fork"):
         session.append(user("b"))
     recorder = session._recorder

@@ -13,7 +13,7 @@ from weakref import WeakSet
 import pytest
 
 from holdfast import Store, user
-from holdfast.store.write import process_hooks
+from holdfast.store.write import recorder as recorder_module
 from holdfast.store.write.recorder import Recorder
 
 
@@ -25,7 +25,7 @@ def texts(session):
 def alone(monkeypatch):
     """Let the module know of no recorder but those of this test."""
     recorders: WeakSet[Recorder] = WeakSet()
-    monkeypatch.setattr(process_hooks, "_open", recorders)
+    monkeypatch.setattr(recorder_module, "_open", recorders)
     return recorders
 
 
@@ -104,7 +104,7 @@ def test_what_cannot_be_written_at_the_end_is_logged(fragile, files, alone, capl
     files.fail("sync", errno.EIO, name="journal", times=None)
     session.submit(user("lost"))
     with caplog.at_level(logging.CRITICAL, logger="holdfast"):
-        process_hooks._close_all()
+        recorder_module._close_all()
     assert "read-only now" in caplog.text
     assert not alone
 

@@ -86,7 +86,7 @@ def test_what_somebody_writes_while_we_look_is_not_discarded(store, session, mon
     with pytest.raises(KeyboardInterrupt):
         session.append(user("a"))
     looks = iter([True, False])  # ours at the first look, no more when we have the lock
-    monkeypatch.setattr("holdfast.store.local.create._is_leaving", lambda *_: next(looks))
+    monkeypatch.setattr("holdfast.store.local.log_writer._is_leaving", lambda *_: next(looks))
     with pytest.raises(holdfast.SessionExists):
         session.append(user("b"))
     assert texts(store.open(session.id, "read")) == ["a"]

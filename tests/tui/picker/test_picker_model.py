@@ -12,7 +12,6 @@ from rich.cells import cell_len
 
 from holdfast.model.state import Totals
 from holdfast.store.types import CLEAN, DAMAGED, INTERRUPTED, RUNNING, Hit, Summary, stamp
-from holdfast.tui.picker.actions import tags_of
 from holdfast.tui.picker.layout import empty_line, keys_line, said_line, scopes_line
 from holdfast.tui.picker.model import (
     IDLE,
@@ -29,6 +28,7 @@ from holdfast.tui.picker.model import (
     view_of,
     what_is_shown,
 )
+from holdfast.tui.picker.screen import tags_of
 from holdfast.tui.picker.table import (
     age,
     columns,

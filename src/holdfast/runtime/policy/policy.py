@@ -50,12 +50,12 @@ from msgspec import Struct
 
 from holdfast.errors import UsageError
 from holdfast.model.entry import Approval
-from holdfast.runtime.policy.read_only_commands import looked_at
 from holdfast.runtime.tools import autorun
 from holdfast.runtime.tools.base import Effect, Refusal
 from holdfast.runtime.tools.gitignore import Walk
 from holdfast.runtime.tools.glob_match import path_expression
 from holdfast.runtime.tools.workspace import Workspace, WorkspacePath
+from holdfast.store.programs import find_program
 
 Mode = Literal["ask", "allow-all", "deny"]
 
@@ -72,6 +72,14 @@ _PIECE = re.compile(
     r"(?P<plain>[A-Za-z0-9_@%+=:,./-]+)|'(?P<single>[^'\x00-\x1f\x7f]*)'"
     r'|"(?P<double>[^"$`\\!\x00-\x1f\x7f]*)"|(?P<blank>[ \t]+)'
 )
+_READING_BUILTINS = {"echo": re.compile(".*", re.DOTALL), "pwd": re.compile("-[LP]"), "true": None}
+_READING_PROGRAMS = {
+    "ls": re.compile("-[1aAbBcCdfFghiklmnopqQrRsStuUvxX]+"),
+    "cat": re.compile("-[AbeEnstTuv]+"),
+    "head": re.compile("-[cnqvz]?[0-9]*"),
+    "tail": re.compile("-[cnqvz]?[0-9]*"),
+    "wc": re.compile("-[clmwL]+"),
+}
 _PREFIX = ":*"
 _COVERS = {"write": ("write", "edit"), "read": ("read", "grep", "glob")}
 _PATH_TOOLS = frozenset({"read", "write", "edit", "grep", "glob"})
@@ -251,7 +259,7 @@ class Policy:
 
     def _only_looks(self, arguments: dict[str, Any], workspace: Workspace) -> bool:
         command = arguments.get("command")
-        paths = looked_at(words(command) if isinstance(command, str) else None, workspace)
+        paths = _looked_at(words(command) if isinstance(command, str) else None, workspace)
         return paths is not None and all(
             self.decide("read", "reads", {"path": path}, workspace).rule == INSIDE for path in paths
         )
@@ -337,3 +345,30 @@ def approval(call_id: str, arguments: Any, decision: str, rule: str | None = Non
         decision=decision,
         rule=rule,
     )
+
+
+def _looked_at(words: list[str] | None, workspace: Workspace) -> list[str] | None:
+    """Return the paths that a command reads; ``None`` if it may do more than read. Blocks.
+
+    The list of commands is short on purpose. Each name comes with the options that it may have,
+    none of which writes, waits or follows links; every other word is a path, which has to be inside
+    the workspace. The program must be outside of it, and the command gets a ``PATH`` without
+    folders of the workspace. The answer is about what the command would open now, so it is asked
+    again when the command runs.
+    """
+    if not words:
+        return None
+    name, *rest = words
+    if name in _READING_BUILTINS:
+        options = _READING_BUILTINS[name]
+        fits = all(options is not None and options.fullmatch(word) for word in rest)
+        return [] if fits else None
+    if name not in _READING_PROGRAMS or find_program(name, workspace.roots) is None:
+        return None
+    paths: list[str] = []
+    for word in rest:
+        if not word.startswith("-") or word == "-":
+            paths.append(word)
+        elif not _READING_PROGRAMS[name].fullmatch(word):
+            return None
+    return paths or ["."]

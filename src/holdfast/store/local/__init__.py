@@ -18,8 +18,7 @@ In reading order:
     backend       ``FileBackend``: implements ``holdfast.store.backend``
     layout        the home folder: where sessions are, how one is found and published
     open          from a folder to something that is read or written; repairs what a crash left
-    log_writer    the one writer: bytes to the end of a file, durable on return
-    create        the first append, which makes the session
+    log_writer    the one writer: bytes to the end of a file, durable on return; makes the session
     lock          one writer at a time, by flock
     reader        all files of a session as one log; ``segment`` is one of them
     repair        the end of a file after a crash
@@ -30,6 +29,7 @@ In reading order:
     compact       replaces a journal by a shorter copy and archives the old one
     compress      packs journals that are not in use; ``compressed`` reads them without unpacking
     fast_verify   checks a whole journal at the speed of its checksums
+    sparse_copy   copies files with holes without filling them
     trash         deletion that can be undone, and removal for good
 
 The exact format is in ``docs/format.md``.

@@ -26,20 +26,28 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from holdfast.errors import DiskFull, HoldfastError, StorageError, WriteFailed
+from holdfast.errors import (
+    DiskFull,
+    HoldfastError,
+    SessionExists,
+    SessionLocked,
+    StorageError,
+    WriteFailed,
+)
 from holdfast.files import NO_ROOM, PASSING
 from holdfast.journal.format import Cursor, seal, timestamp
 from holdfast.model.codec import encode_body
 from holdfast.model.entry import FORMAT, Continues, Header
-from holdfast.store.local import compact, create
+from holdfast.store.local import compact
 from holdfast.store.local.blobs import Blobs
 from holdfast.store.local.layout import JOURNAL_NAME, LIVE_NAME, os_errors, segment_name
 from holdfast.store.local.live import LiveFile, has_live_text
-from holdfast.store.local.lock import AppendTarget
+from holdfast.store.local.lock import AppendTarget, Lock
 from holdfast.store.local.provenance import close_foreign, record_reception
 from holdfast.store.local.reader import OwnLog
 from holdfast.store.types import IMPORT, Compaction, Receipt
 from holdfast.store.write.rewrite import LogCopy
+from holdfast.version import __version__
 
 if TYPE_CHECKING:
     import os
@@ -143,7 +151,7 @@ class FileLogWriter:
             new_place.lock.note_durable(new_place.inode, new_place.end)
 
     def _create(self, data: bytes, payloads: Sequence[bytes]) -> AppendTarget:
-        return create.make_session(self.home, self._header.session, data, list(payloads))
+        return _make_session(self.home, self._header.session, data, list(payloads))
 
     def _store(self, place: AppendTarget, payloads: Sequence[bytes]) -> None:
         blobs = Blobs(self._files, place.folder)
@@ -428,3 +436,50 @@ def no_room_or(error: OSError, path: Path, what: str, last_durable: int | None) 
 def passing(error: OSError, path: Path) -> DiskFull:
     """Return what to say about an error that says nothing about the file."""
     return DiskFull(path, (), None if error.errno in NO_ROOM else error.strerror)
+
+
+def _make_session(home: Home, session_id: str, data: bytes, payloads: list[bytes]) -> AppendTarget:
+    """Make the session on disk with its first lines, durable on return.
+
+    An interrupt right after ``Home.make_session`` leaves a session that no caller knows of, and a
+    second try finds it in the way. It is discarded if it is certainly ours: no process holds it,
+    and its content is a prefix of what we are about to write.
+
+    Raises:
+        SessionExists: there is one of that id, which is not what we left there.
+    """
+    try:
+        return home.make_session(session_id, [data], payloads, [])
+    except SessionExists:
+        if not _discard_leaving(home, session_id, data):
+            raise
+    return home.make_session(session_id, [data], payloads, [])
+
+
+def _discard_leaving(home: Home, session_id: str, data: bytes) -> bool:
+    """Discard what an interrupt left when we made the session, before anybody was told.
+
+    Only if nobody else holds it or has written to it.
+    """
+    folder = home.folder(session_id)
+    try:
+        if not _is_leaving(home, session_id, data):
+            return False  # before a lock file is made, or a link followed
+        lock = Lock.acquire(home.files, folder, __version__)
+    except (OSError, SessionLocked):
+        return False
+    try:
+        ours = _is_leaving(home, session_id, data)
+        if ours:
+            home.files.remove_tree(folder)
+        return ours
+    finally:
+        lock.release()
+
+
+def _is_leaving(home: Home, session_id: str, data: bytes) -> bool:
+    journal = home.folder(session_id) / JOURNAL_NAME
+    if not home.has(session_id):
+        return False
+    there = home.files.read_small(journal, len(data))
+    return there is not None and data.startswith(there)

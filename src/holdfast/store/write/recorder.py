@@ -12,9 +12,13 @@ that needs the session to stand still shuts the door for the others.
 
 from __future__ import annotations
 
+import atexit
+import logging
+import os
 import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from holdfast.errors import DiskFull, HoldfastError, UsageError
 from holdfast.journal.ticket import Draft, Ticket
@@ -24,7 +28,6 @@ from holdfast.model.entry import Body, Entry, Header, Position
 from holdfast.model.message import Message
 from holdfast.store.read.branch import Branch
 from holdfast.store.read.fold import fold
-from holdfast.store.write import process_hooks
 from holdfast.store.write.blob_refs import Unwritten, put_back
 from holdfast.store.write.dedup import AppendIds
 from holdfast.store.write.encode import encode_all, encode_mark, seal_all
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from holdfast.store.types import Span
     from holdfast.store.write.encode import ImportedEntry
 
+_LOG = logging.getLogger("holdfast")
 _RETRY_SECONDS = 0.5
 _LONGEST_ID = 1000
 
@@ -81,7 +85,7 @@ class Recorder:
         self._pump = BackgroundWorker(self._work)
         self.streams.wake = self._wake
         self.introduction.note(damage)
-        process_hooks.add(self)
+        _open.add(self)
 
     # Reading what was written
 
@@ -470,8 +474,32 @@ class Recorder:
             self.closed = True
         self._pump.stop()
         self._release()
-        process_hooks.discard(self)
+        _open.discard(self)
 
     def _release(self) -> None:
         self.streams.close()
         self._writer.close()
+
+
+_open: WeakSet[Recorder] = WeakSet()
+"""The recorders that are open in this process; none is kept alive by this."""
+
+
+def _leave_all_to_parent() -> None:
+    """Leave all open recorders to the parent, in a child that was forked."""
+    for recorder in list(_open):
+        recorder.leave_to_parent()
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_leave_all_to_parent)
+
+
+@atexit.register
+def _close_all() -> None:
+    """Write what was submitted and never waited for, before the interpreter exits."""
+    for recorder in list(_open):
+        try:
+            recorder.close()
+        except Exception as error:  # noqa: BLE001  the end of the process: close the others too
+            _LOG.critical("%s", error)

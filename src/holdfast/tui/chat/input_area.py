@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer, ThreadedCompleter
+from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History, ThreadedHistory
@@ -31,18 +34,20 @@ from prompt_toolkit.layout import (
 )
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.processors import BeforeInput
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
 from holdfast.runtime.config.secret_variables import secrets_in
 from holdfast.store.programs import path_outside
 from holdfast.tui.chat.inline_app import InlineApplication
-from holdfast.tui.chat.terminal import Terminal
 
 _MOST_INPUT_ROWS = 10
 _MOST_MOVING_ROWS = 12
 _REDRAW_SECONDS = 0.06
 _TICK_SECONDS = 0.2
+_USUAL_SIZE = Size(rows=24, columns=80)
 
 _STYLE = Style.from_dict(
     {
@@ -276,3 +281,38 @@ def _once_painted(app: Application[Any], ready: Callable[[], None]) -> None:
         ready()
 
     app.after_render += painted
+
+
+class Terminal(Vt100_Output):
+    """Standard output as a terminal that is never asked anything.
+
+    One that has gone takes no more: ``lost`` is called, once, and whatever is written is forgotten.
+    """
+
+    def __init__(self, lost: Callable[[], None]) -> None:
+        depth = ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else None
+        term = os.environ.get("TERM")
+        super().__init__(sys.stdout, _size, term=term, default_color_depth=depth, enable_cpr=False)
+        self._lost: Callable[[], None] | None = lost
+
+    def flush(self) -> None:
+        """Write what is waiting."""
+        if self._lost is None:
+            self._buffer = []
+            return
+        try:
+            super().flush()
+        except OSError:
+            lost, self._lost = self._lost, None
+            with suppress(OSError, ValueError):
+                sys.stdout.close()  # or the interpreter would try once more at exit
+            sys.stdout = None
+            lost()
+
+
+def _size() -> Size:
+    try:
+        columns, rows = os.get_terminal_size(sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):  # it has gone
+        return _USUAL_SIZE
+    return Size(rows=rows or _USUAL_SIZE.rows, columns=columns or _USUAL_SIZE.columns)
