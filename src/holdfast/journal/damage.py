@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec import Struct, structs
 
-from holdfast.model.entry import Entry
+from holdfast.model.entry import DamagePlace, Entry
 
 
 class Damage(Struct, frozen=True):
@@ -25,6 +25,11 @@ class Damage(Struct, frozen=True):
     kind: str
     before: int | None = None
     after: int | None = None
+
+    @property
+    def place(self) -> DamagePlace:
+        """Where it is, for the medium that found it."""
+        return self.segment, self.offset, self.length
 
 
 Record = Entry | Damage

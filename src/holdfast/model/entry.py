@@ -159,6 +159,11 @@ class Mark(Value, frozen=True):
     state: dict[str, Any]
 
 
+DamagePlace = tuple[int, int, int]
+"""Where a medium found damage. Only that medium knows what the numbers mean (in files: the number
+of the file, offset, length); everything else compares places and does not read them."""
+
+
 class Gap(Value, frozen=True):
     """Lines lost to damage or left out by a rewrite.
 
@@ -175,6 +180,11 @@ class Gap(Value, frozen=True):
     before: int | None
     after: int | None
     chain: str | None = None
+
+    @property
+    def place(self) -> DamagePlace:
+        """Where the damage is, for the medium that found it."""
+        return self.segment, self.offset, self.length
 
 
 class Unknown(Struct, frozen=True):

@@ -8,6 +8,8 @@ from msgspec import Struct, field
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
+from holdfast.model.entry import DamagePlace
+
 
 class ModelTotals(Struct, frozen=True, omit_defaults=True):
     """Token counts and cost of all requests to one model.
@@ -47,9 +49,9 @@ class State(Struct, omit_defaults=True):
 
     Treated as immutable once the fold has returned it: the fold replaces containers, never changes
     them in place, so a snapshot can be read by any thread. ``queue`` names the entries of waiting
-    prompts, ``snapshots`` the entry of each snapshot by its name, ``gaps`` the damaged stretches
-    already noted (file number, offset, length), ``must`` the types that whoever writes here has to
-    know.
+    prompts, ``snapshots`` the entry of each snapshot by its name, ``gaps`` the places of
+    damage that is already noted (a detail of the medium: see ``DamagePlace``), ``must`` the types
+    that a writer of this session has to know.
     """
 
     seq: int = -1
@@ -64,7 +66,7 @@ class State(Struct, omit_defaults=True):
     queue: list[int] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     snapshots: dict[str, int] = field(default_factory=dict)
-    gaps: list[tuple[int, int, int]] = field(default_factory=list)
+    gaps: list[DamagePlace] = field(default_factory=list)
     must: list[str] = field(default_factory=list)
     unsupported: str | None = None
 

@@ -52,7 +52,7 @@ def test_only_damage_is_remembered_as_a_gap():
     def gap(reason: str) -> Gap:
         return Gap(reason=reason, segment=1, offset=2, length=3, before=0, after=None)
 
-    assert fold([entry(gap("damage"), 1, "gap")]).gaps == [(1, 2, 3)]
+    assert fold([entry(gap("damage"), 1, "gap")]).gaps == [gap("damage").place] == [(1, 2, 3)]
     assert fold([entry(gap("omission"), 1, "gap")]).gaps == []
 
 

@@ -188,7 +188,7 @@ def _snapshot(state: State, entry: Entry, body: Snapshot, owned: set[str]) -> No
 
 def _gap(state: State, _: Entry, body: Gap, owned: set[str]) -> None:
     if body.reason == "damage":
-        _own(state, "gaps", owned).append((body.segment, body.offset, body.length))
+        _own(state, "gaps", owned).append(body.place)
 
 
 def _mark(state: State, entry: Entry, _: Mark, owned: set[str]) -> None:

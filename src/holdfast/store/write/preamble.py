@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from holdfast.journal.damage import Damage
     from holdfast.journal.writer import GroupCommitter
+    from holdfast.model.entry import DamagePlace
 
 _MOST_GAPS_AT_ONCE = 100
 
@@ -36,7 +37,7 @@ class Preamble:
         writer: GroupCommitter,
         header: Header,
         first_meta: Callable[[], dict[str, Any]] | None,
-        noted: Iterable[tuple[int, int, int]],
+        noted: Iterable[DamagePlace],
     ) -> None:
         self._writer = writer
         self._header = header
@@ -49,9 +50,8 @@ class Preamble:
         """Remember damage that was met; the next append notes it in the journal."""
         with self._writer.mutex:
             for piece in damage:
-                place = (piece.segment, piece.offset, piece.length)
-                if place not in self._noted:
-                    self._noted.add(place)
+                if piece.place not in self._noted:
+                    self._noted.add(piece.place)
                     self.unnoted.append(piece)
 
     def forget_damage(self) -> None:
