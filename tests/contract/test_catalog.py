@@ -181,6 +181,8 @@ def test_a_name_is_signed_the_same_way_every_time(store):
     assert name == store.open(session.id, mode="read").signed_name("7")
     assert name != session.signed_name("8")
     assert session.local_state.name == session.id
+    assert session.local_state.is_relative_to(store.local_folder)
+    assert session.folder in (None, session.local_state)
     assert session.id in session.location
 
 

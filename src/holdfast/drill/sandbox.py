@@ -21,13 +21,13 @@ from typing import Any
 from holdfast.drill.pty import PtyScreen, on_pipe, on_terminal
 from holdfast.errors import StorageError
 from holdfast.files import Files
-from holdfast.keeper.workspaces import scratch_root
 from holdfast.model.codec import dumps
 from holdfast.model.ids import new_name
 from holdfast.model.sanitize import quoted_line
 from holdfast.runtime.config.secret_variables import without_secrets
 from holdfast.runtime.protocol.socket_path import run_folder
 from holdfast.store.programs import current_folder, path_outside
+from holdfast.store.scratch import scratch_root
 
 _CONFIG = b'provider = "rehearsal"\nmode = "allow-all"\n'
 _PROGRAM = [sys.executable, "-m", "holdfast"]

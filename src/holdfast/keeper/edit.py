@@ -134,7 +134,7 @@ def in_use(store: Store, locked: SessionLocked) -> SessionLocked:
     from holdfast.runtime.protocol.socket_path import listens, socket_path  # noqa: PLC0415  as above
 
     what = f"Session {locked.session} is being written by {locked.holder}. Nothing was changed"
-    if listens(socket_path(store.path, locked.session)):
+    if listens(socket_path(store.local_folder, locked.session)):
         locked.args = (f"{what}. Stop its runner first: holdfast stop {locked.session}",)
     else:
         locked.args = (f"{what}; try again when that process has ended.",)

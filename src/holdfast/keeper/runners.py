@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Struct
 
-from holdfast import open_store
 from holdfast.errors import HoldfastError
 from holdfast.keeper.lookup import local_session_id
 from holdfast.keeper.workspaces import session_workspace
@@ -34,7 +33,7 @@ def resolve_running(store: Store, name: str) -> str:
 
     Before its first prompt a session has no folder: it is then found by its runner's socket.
     """
-    path = socket_path(store.path, name) if name.replace("-", "").isalnum() else None
+    path = socket_path(store.local_folder, name) if name.replace("-", "").isalnum() else None
     if path is not None and path.exists():
         return name
     return local_session_id(store, name)
@@ -54,7 +53,7 @@ async def connect_runner(
         f"Session {session_id} is not running. Start it with: holdfast attach {session_id}"
     )
     try:
-        connection = await connect(socket_path(store.path, session_id), environment or {})
+        connection = await connect(socket_path(store.local_folder, session_id), environment or {})
     except RunnerGone:
         raise gone from None
     if connection.hello.session != session_id:
@@ -72,7 +71,7 @@ class AllRunners(Struct, frozen=True):
 
 async def connect_all_runners(store: Store) -> AllRunners:
     """Connect to every runner of a home. Sockets of runners that have exited are ignored."""
-    paths = sorted(run_folder(store.path).glob("*.sock"))
+    paths = sorted(run_folder(store.local_folder).glob("*.sock"))
     found = await asyncio.gather(*(connect(path, {}) for path in paths), return_exceptions=True)
     errors: list[HoldfastError] = []
     for each in found:
@@ -140,11 +139,11 @@ def launch_for(store: Store, session_id: str, workspace: str | None) -> RunnerLa
     Raises:
         UsageError: the session's folder is gone.
     """
-    with open_store(store.path) as reading, reading.open(session_id, mode="read") as session:
+    with store.open(session_id, mode="read") as session:
         folder, _ = session_workspace(session, workspace)
         told = notice(session, folder)
     launch = Launch(
-        home=str(store.path),
+        home=str(store.local_folder),
         session=session_id,
         workspace=str(folder),
         wishes=RunOptions(attended=True),

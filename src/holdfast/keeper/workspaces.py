@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
 
+from holdfast import open_store
 from holdfast.errors import UsageError
 from holdfast.files import Files
-from holdfast.model.ids import new_name
 from holdfast.runtime.agent.origin import recorded_workspace
 from holdfast.store.git_project import project_of, workspace_path
 from holdfast.store.session import Session
@@ -91,18 +90,13 @@ def session_workspace(session: Session, given: str | None) -> tuple[Path, bool]:
     raise UsageError(f"The session's folder {recorded} is gone. Use -C to name its new place.")
 
 
-def scratch_root() -> Path:
-    """Return the folder for temporary folders: ``TMPDIR`` if that is a folder, else ``/tmp``."""
-    given = Path(os.environ.get("TMPDIR", ""))
-    return given if given.is_absolute() and given.is_dir() else Path("/tmp")  # noqa: S108  0700
-
-
 @contextmanager
-def ephemeral_home() -> Iterator[Path]:
-    """Give a temporary home folder that is removed at the end."""
-    home = scratch_root() / f"holdfast-{new_name()}{new_name()}"
+def ephemeral_store() -> Iterator[Store]:
+    """Give a store in memory; what its tools put on this machine is removed at the end."""
+    store = open_store("memory://")
     try:
-        yield home
+        with store:
+            yield store
     finally:
         with suppress(OSError):
-            Files().remove_tree(home)
+            Files().remove_tree(store.local_folder)

@@ -379,6 +379,10 @@ class Backend(Protocol):
     def folder_work(self) -> FolderWork | None:
         """What only a store in a folder can do; ``None`` if the medium is not a folder."""
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes can open the same sessions."""
+
     def errors(self, what: str, ref: Ref | None = None) -> AbstractContextManager[None]:
         """Turn errors of the medium into errors of ours that say ``what`` failed, and where."""
 
@@ -436,6 +440,10 @@ class Backend(Protocol):
 
     def sign(self, data: bytes) -> str | None:
         """Return a signature that only this store can make, ``None`` if it has no key."""
+
+    @property
+    def local_folder(self) -> Path:
+        """A folder of this machine for sockets, locks and logs of runners; it may not exist."""
 
     def local_state(self, ref: Ref) -> Path:
         """Return a folder of this machine for what belongs to a session and is no entry.

@@ -30,6 +30,7 @@ from holdfast.model.lock_holder import Holder
 from holdfast.store.backend import Opened, Ref
 from holdfast.store.catalog.list_query import ListQuery
 from holdfast.store.read.resume import interrupted_streams, resume_state
+from holdfast.store.scratch import scratch_root
 from holdfast.store.search.scan import Scan, activities_in
 from holdfast.store.types import (
     IMPORT,
@@ -622,6 +623,7 @@ class MemoryBackend:
     """All sessions of one store, in the memory of this process. Works from any thread."""
 
     folder_work = None
+    is_shared = False
     location = LOCATION
 
     def __init__(self) -> None:
@@ -631,7 +633,7 @@ class MemoryBackend:
         self.trash = MemoryTrash(self)
         self.maintenance = MemoryMaintenance(self)
         self._key = os.urandom(32)
-        self._state_folder = f"holdfast-memory-{new_uid()}"
+        self._state_name = f"holdfast-memory-{new_uid()}"
 
     def errors(self, what: str, ref: Ref | None = None) -> AbstractContextManager[None]:  # noqa: ARG002  nothing fails
         """Do nothing: memory raises no errors of its own."""
@@ -779,9 +781,14 @@ class MemoryBackend:
         """Return a signature that only this store can make."""
         return hmac.new(self._key, data, sha256).hexdigest()
 
+    @property
+    def local_folder(self) -> Path:
+        """A temporary folder with a random name; the opener of the store removes it."""
+        return scratch_root() / self._state_name
+
     def local_state(self, ref: Ref) -> Path:
-        """Return a folder below that of temporary files; whoever makes it removes it."""
-        return Path(os.environ.get("TMPDIR") or "/tmp") / self._state_folder / ref.id  # noqa: S108  the name is random
+        """Return a folder below ``local_folder``."""
+        return self.local_folder / ref.id
 
     def close(self) -> None:
         """Do nothing: the sessions go when nobody refers to them any more."""

@@ -95,10 +95,15 @@ class Session:
         Raises:
             UsageError: the store does not keep sessions in folders.
         """
+        if self.folder is None:
+            raise UsageError(f"Session {self.id} has no folder: it is in {self.location}.")
+        return self.folder
+
+    @property
+    def folder(self) -> Path | None:
+        """The session's folder, as ``path``; ``None`` if the store does not use folders."""
         location = self._ref.location
-        if not isinstance(location, Path):
-            raise UsageError(f"Session {self.id} has no folder: it is in {location}.")
-        return location
+        return location if isinstance(location, Path) else None
 
     @property
     def location(self) -> str:

@@ -97,6 +97,19 @@ class Store:
         return str(self._backend.location)
 
     @property
+    def local_folder(self) -> Path:
+        """A folder of this machine for sockets, locks and logs of runners; it may not exist yet.
+
+        The home folder, if the store is in one; a temporary folder, if it is in memory.
+        """
+        return self._backend.local_folder
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes can open the same sessions."""
+        return self._backend.is_shared
+
+    @property
     def _folder_work(self) -> FolderWork:
         work = self._backend.folder_work
         if work is None:

@@ -66,6 +66,42 @@ def test_an_ephemeral_chat_leaves_nothing(desk):
     assert desk.runners() == []
 
 
+def test_the_commands_of_an_ephemeral_chat_work_without_a_session_on_disk(desk):
+    """It runs in memory: only the spool of a running command is on disk, and no socket is."""
+    pane = desk.chat("--ephemeral", "--allow-all")
+    pane.enter("run: ls -d $TMPDIR/*/*/spool && ls $HOLDFAST_HOME | wc -l")
+    pane.stands("^run: ls .*saved ✓ seq")
+    pane.sees("/spool")
+    pane.enter("/session")
+    pane.sees("in       memory://")
+    pane.enter("/rename a title in memory")
+    pane.stands("^a title in memory")
+    pane.enter("/search spool")
+    pane.sees("user")
+    pane.enter("/tree")
+    pane.sees("marks the current branch")
+    pane.enter("/stats")
+    pane.sees("1 session")
+    pane.enter("/export markdown out.md")
+    pane.sees("written: ")
+    assert "spool" in (desk.program.folder / "out.md").read_text()
+    pane.enter("/export archive out.holdfast")
+    pane.sees("out.holdfast")
+    pane.enter("/fork")
+    pane.stands("^a title in memory .*seq 1[6-9]")
+    pane.enter("say: only in the copy")
+    pane.shows("only in the copy", times=2)
+    pane.press("C-d")
+    pane.shows("nothing of this session is kept")
+    pane.left(0)
+    assert desk.program.sessions() == []
+    assert not (desk.program.home / "run").exists()
+    assert list(desk.program.temporary.iterdir()) == []
+    assert desk.program.run("import", "out.holdfast").code == 0
+    (brought,) = desk.program.sessions()
+    assert "spool" in (brought / "journal.jsonl").read_text()
+
+
 def test_in_the_foreground_one_process_does_it_all_and_asks_before_it_ends_a_turn(desk):
     script = desk.program.script({"pace": 0.05}, {"say": "word " * 400}, {"stop": "end"})
     pane = desk.chat("--foreground", "--script", script)

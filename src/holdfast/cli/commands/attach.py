@@ -110,7 +110,7 @@ class _Attached:
         self._takes_input = takes_input
         self._typing = Typed(self._typed, self._input_ended)
         self._host: InProcessRunner | None = None
-        log = log_path(store.path, launch.session)
+        log = log_path(store.local_folder, launch.session)
         self._client = ReconnectingClient(self._connect, log=log)
         self._questions: dict[str, QuestionAsked] = {}
         self._state = "idle"
@@ -123,7 +123,7 @@ class _Attached:
     async def in_foreground(self) -> int:
         """Run the session in this process, unless another does, and follow it; return the code."""
         self._heed_signals()
-        async with hosted(self._launch) as host:
+        async with hosted(self._launch, self._store) as host:
             if host.here:
                 self._host = host
                 if self._code:  # told to end while it began

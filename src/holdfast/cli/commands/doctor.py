@@ -48,7 +48,7 @@ def command(*, fix: bool, as_json: bool) -> None:
         for finding in checkup:
             bar.clear()
             show.one(finding)
-        for finding in check_sockets(store.path, fix=fix):
+        for finding in check_sockets(store.local_folder, fix=fix):
             show.one(finding)
     show.end(checkup)
     if show.damaged:

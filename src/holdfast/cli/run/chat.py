@@ -13,7 +13,7 @@ from holdfast import open_store
 from holdfast.cli.run.options import Options
 from holdfast.cli.run.select_session import accept_first, launch_of, session_for
 from holdfast.errors import UsageError
-from holdfast.keeper.workspaces import ephemeral_home
+from holdfast.keeper.workspaces import ephemeral_store
 from holdfast.runtime.config.run_options import Limits
 from holdfast.runtime.runner.launch_options import Launch
 from holdfast.store.store import Store
@@ -43,8 +43,7 @@ def chat(options: Options) -> int:
     if picks:
         options = msgspec.structs.replace(options, resume=None, fork=False)
     options.check()
-    with ephemeral_home() if options.ephemeral else nullcontext(None) as home:
-        store = open_store() if home is None else open_store(home)
+    with ephemeral_store() if options.ephemeral else nullcontext(open_store()) as store:
         if (told := accept_first(store, options)) is not None:
             from holdfast.cli.run.output import note  # noqa: PLC0415  slow to import
 

@@ -91,7 +91,7 @@ class _Amount(click.FloatRange):
     "--no-session-persistence",
     "ephemeral",
     is_flag=True,
-    help="Do not save: delete the session at the end.",
+    help="Do not save: the session is only in memory.",
 )
 @click.option("--detach", is_flag=True, help="Run in the background and exit.")
 @click.option(

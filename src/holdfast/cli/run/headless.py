@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from typing import Any, TypeVar
 
 from holdfast import open_store
@@ -18,7 +18,7 @@ from holdfast.cli.run.signals import Signals
 from holdfast.cli.run.stdin import arriving_prompts, whole_prompt
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.keeper.preflight import assemble_for, check_answerable
-from holdfast.keeper.workspaces import ephemeral_home
+from holdfast.keeper.workspaces import ephemeral_store
 from holdfast.model.message import Text
 from holdfast.runtime.agent.agent import Agent
 from holdfast.runtime.agent.build import BuiltAgent
@@ -48,8 +48,7 @@ def run(options: Options) -> int:
             raise UsageError("The prompt is empty. Use holdfast -p PROMPT, or pipe it in.")
     with ExitStack() as stack:
         signals = stack.enter_context(Signals())  # first, so that it outlasts what is removed
-        home = stack.enter_context(ephemeral_home() if options.ephemeral else nullcontext(None))
-        store = open_store(home)
+        store = stack.enter_context(ephemeral_store()) if options.ephemeral else open_store()
         if (told := accept_first(store, options)) is not None:
             note(told)
         ask_first(store, options)
@@ -85,7 +84,7 @@ def run(options: Options) -> int:
 
 def _may_have_runner(store: Store, options: Options) -> bool:
     """Return whether the session may have a runner."""
-    return options.goes_on and not options.fork and run_folder(store.path).is_dir()
+    return options.goes_on and not options.fork and run_folder(store.local_folder).is_dir()
 
 
 def _let_go(session: Session) -> None:

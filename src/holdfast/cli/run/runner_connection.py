@@ -41,7 +41,7 @@ async def session_connection(
     if found.notice is not None:
         note(found.notice)
     if is_first_process():
-        async with hosted(found.launch) as host, runner_client(host.connect) as client:
+        async with hosted(found.launch, store) as host, runner_client(host.connect) as client:
             caught = _heed_signals(host)
             yield client
             await _finished(client)

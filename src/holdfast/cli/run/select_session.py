@@ -145,9 +145,9 @@ def launch_of(store: Store, found: Found, options: Options) -> Launch:
     """
     session_id = found.session.id
     if not found.is_new and not options.fork:
-        session_id = local_session_id(store, str(found.session.path))
+        session_id = local_session_id(store, found.session.location)
     return Launch(
-        home=str(store.path),
+        home=str(store.local_folder),
         session=session_id,
         workspace=str(found.workspace),
         is_new=found.is_new,

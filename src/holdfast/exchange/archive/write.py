@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from hashlib import sha256
 from io import RawIOBase
@@ -33,13 +33,16 @@ from holdfast.exchange.exporting.transcript import Transcript
 from holdfast.files import Files
 from holdfast.journal.bounded import LARGE_HOLE_BYTES, LIMITS
 from holdfast.journal.format import timestamp
+from holdfast.model.ids import new_name
 from holdfast.model.sanitize import for_terminal
 from holdfast.store.local.blobs import Blobs
-from holdfast.store.local.layout import LIVE_NAME, os_errors
+from holdfast.store.local.layout import JOURNAL_NAME, LIVE_NAME, os_errors
 from holdfast.store.local.live import MOST_READ_BYTES
 from holdfast.store.local.reader import Journal
 from holdfast.store.local.repair import inspect_tail
 from holdfast.store.local.staging import is_session_file
+from holdfast.store.session import Session
+from holdfast.store.write.blob_refs import blobs_of
 from holdfast.version import __version__
 
 _CHUNK_BYTES = 1024 * 1024
@@ -68,7 +71,7 @@ class ArchiveExporter:
         if transcript.options.depth != EVERYTHING:
             raise UsageError("An archive is the whole session: it has no depth.")
         with _files_of(transcript) as journal:
-            writer = _Writer(transcript)
+            writer = _Writer(transcript, journal.folder)
             rewritten = transcript.options.redactor or transcript.options.strip_workspace
             yield from writer.anew(journal) if rewritten else writer.exact(journal)
             yield from writer.finish(exact=not rewritten)
@@ -76,11 +79,39 @@ class ArchiveExporter:
 
 @contextmanager
 def _files_of(transcript: Transcript) -> Iterator[Journal]:
-    """Give the session's files as they are now, up to the last whole entry."""
-    folder = transcript.folder
-    with os_errors(f"{folder} cannot be read", folder), Journal(Files(), folder) as journal:
+    """Give the session's files as they are now, up to the last whole entry.
+
+    Of a session that is not in a folder they are written to a temporary one.
+    """
+    with ExitStack() as stack:
+        folder = transcript.session.folder or stack.enter_context(_copy_of(transcript.session))
+        stack.enter_context(os_errors(f"{folder} cannot be read", folder))
+        journal = stack.enter_context(Journal(Files(), folder))
         journal.last.end = inspect_tail(journal).end
         yield journal
+
+
+@contextmanager
+def _copy_of(session: Session) -> Iterator[Path]:
+    """Give a folder with the lines and blobs of a session; it is removed at the end."""
+    files, folder = Files(), session.local_state / new_name()
+    with os_errors(f"{folder} cannot be written", folder):
+        try:
+            files.make_folders(folder)
+            blobs = Blobs(files, folder)
+            descriptor = files.open_append(folder / JOURNAL_NAME, create=True)
+            try:
+                for entry in session.entries():
+                    files.write_all(descriptor, entry.line + b"\n")
+                    for name in sorted(blobs_of(entry.body)):
+                        if (data := session.blob(name)) is not None:
+                            blobs.write(data)
+            finally:
+                files.close(descriptor)
+            yield folder
+        finally:
+            with suppress(OSError):
+                files.remove_tree(folder)
 
 
 class _Sink(RawIOBase):
@@ -103,11 +134,11 @@ class _Sink(RawIOBase):
 
 
 class _Writer:
-    def __init__(self, transcript: Transcript) -> None:
+    def __init__(self, transcript: Transcript, folder: Path) -> None:
         self._transcript = transcript
         self._session = transcript.id
         self._files = Files()
-        self._folder: Path = transcript.folder
+        self._folder = folder
         self._sink = _Sink()
         self._zip = ZipFile(self._sink, "w", ZIP_DEFLATED)
         self._members: list[Member] = []

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -83,7 +82,7 @@ class Transcript:
         if session.state.seq < 0:
             raise UsageError(f"Session {session.id} has no entries yet: nothing to export.")
         self.id = session.id
-        self._session = session
+        self.session = session
         self.state: State = session.state
         self.started = parse_time(session.state.started) or _NO_TIME
         """When it began; whatever the journal says, it is a time."""
@@ -100,11 +99,6 @@ class Transcript:
         """Return a fact if it is text, else nothing."""
         value = self.meta.get(name)
         return value if isinstance(value, str) else ""
-
-    @property
-    def folder(self) -> Path:
-        """The session's folder; raises ``UsageError`` if the medium has none."""
-        return self._session.path
 
     def _shown_facts(self, meta: dict[str, Any]) -> dict[str, Any]:
         if self.options.strip_workspace:
@@ -142,7 +136,7 @@ class Transcript:
         That is before the first message that is kept, which may be long before the compaction was
         made: agents that cannot keep messages from before a summary get the same context.
         """
-        kept = self._session.entries(branch=True, types=["checkpoint"], reverse=True)
+        kept = self.session.entries(branch=True, types=["checkpoint"], reverse=True)
         last = next((each for each in kept if isinstance(each.body, Checkpoint)), None)
         waiting = None if last is None else self._condensation(last)
         for line in self.lines():
@@ -155,9 +149,9 @@ class Transcript:
 
     def _read(self, *, condensed: bool) -> Iterator[Item]:
         held: Line | None = None
-        backward = self._session.entries(branch=True, types=_KINDS, reverse=True)
+        backward = self.session.entries(branch=True, types=_KINDS, reverse=True)
         numbers = array("q", (entry.seq for entry in backward))
-        for entry in self._session.entries(types=(*_KINDS, "usage")):
+        for entry in self.session.entries(types=(*_KINDS, "usage")):
             body = entry.body
             if isinstance(body, Usage):
                 if held is not None and held.usage is None and held.message.role == "assistant":
@@ -188,7 +182,7 @@ class Transcript:
         shown = selected(message, depth)
         if shown is None:
             return None
-        shown = self._session.with_blobs(shown)
+        shown = self.session.with_blobs(shown)
         if redactor is not None:
             shown = redact_message(shown, redactor, where)
         return abridged(shown, depth)  # last: half a secret would not be found

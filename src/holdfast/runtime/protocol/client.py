@@ -305,13 +305,23 @@ async def connect(
         RunnerSilent: it does not answer.
         StorageError: the process there belongs to another user; nothing was sent to it.
     """
-    read, write = await asyncio.open_unix_connection(
-        sock=await _connected_socket(path), limit=PIECE_BYTES
-    )
-    connection = Connection(read, write, path.stem)
+    connected = await _connected_socket(path)
+    if is_foreign(connected):
+        connected.close()
+        raise StorageError(f"What listens at {path} belongs to another user.")
+    return await connect_over(connected, path.stem, environment, key_variable)
+
+
+async def connect_over(
+    connected: socket.socket,
+    session: str,
+    environment: Mapping[str, str] | None = None,
+    key_variable: str | None = None,
+) -> Connection:
+    """Return a connection over a socket that is connected to a runner; raises as ``connect``."""
+    read, write = await asyncio.open_unix_connection(sock=connected, limit=PIECE_BYTES)
+    connection = Connection(read, write, session)
     try:
-        if is_foreign(write.get_extra_info("socket")):
-            raise StorageError(f"What listens at {path} belongs to another user.")
         connection.start()
         known = os.environ if environment is None else environment
         given = environment_for_runner(known, key_variable)

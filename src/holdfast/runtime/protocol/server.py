@@ -47,10 +47,13 @@ _files = Files()
 
 
 class Server:
-    """Listens for the clients of one runner. ``answer`` does requests and returns the reply."""
+    """Serves the clients of one runner. ``answer`` does requests and returns the reply.
+
+    Without a ``path`` no other process can connect, only clients in this one.
+    """
 
     def __init__(
-        self, path: Path, broadcaster: Broadcaster, answer: Answer, greeting: Greeting
+        self, path: Path | None, broadcaster: Broadcaster, answer: Answer, greeting: Greeting
     ) -> None:
         self._path = path
         self._broadcaster = broadcaster
@@ -59,6 +62,7 @@ class Server:
         self._server: asyncio.Server | None = None
         self._socket: tuple[int, int] | None = None  # device and inode
         self._closing = False
+        self._serving: set[asyncio.Task[None]] = set()  # the event loop holds no reference
         self._replies: OrderedDict[str, asyncio.Future[Reply]] = OrderedDict()
         self.refresh: Callable[[dict[str, str]], None] = lambda _: None
         """Called with a client's environment when it says hello."""
@@ -75,6 +79,8 @@ class Server:
         """
         self.stop_listening()
         self._closing = False
+        if self._path is None:
+            return
         _files.unlink(self._path)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         before = os.umask(0o177)
@@ -95,6 +101,15 @@ class Server:
         )
         await self._server.start_serving()
 
+    async def connect_here(self) -> socket.socket:
+        """Return the other end of a new connection, for a client in this process."""
+        ours, theirs = socket.socketpair()
+        read, write = await asyncio.open_unix_connection(sock=ours, limit=PIECE_BYTES)
+        serving = asyncio.ensure_future(self._connected(read, write))
+        self._serving.add(serving)
+        serving.add_done_callback(self._serving.discard)
+        return theirs
+
     def stop_listening(self) -> None:
         """Accept no more clients. The socket file stays: it shows that a runner is stopping."""
         self._closing = True
@@ -104,12 +119,14 @@ class Server:
 
     def is_reachable(self) -> bool:
         """Tell whether clients can find the runner: its socket file may have been removed."""
+        if self._path is None:
+            return True
         return self._server is not None and _identity(self._path) == self._socket
 
     async def close(self) -> None:
         """Remove the socket file, and close every connection once its queue has been sent."""
         self.stop_listening()
-        if self._socket is not None and _identity(self._path) == self._socket:
+        if self._path is not None and _identity(self._path) == self._socket is not None:
             with suppress(OSError):  # it is gone, or the next runner's
                 _files.unlink(self._path)
         clients = list(self._broadcaster.clients)

@@ -1,8 +1,8 @@
 """A runner in the process of its client: one process, whose turns stop when it exits.
 
-It is the same runner, and listens as always: its client and any other connect through the socket.
-The client handles signals; when it stops the runner, the turn is cancelled and saved and the
-session released.
+It is the same runner. Its own client connects without a socket file; clients of other processes
+connect through one, unless the store is in memory. The client handles signals; when it stops the
+runner, the turn is cancelled and saved and the session released.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from holdfast.errors import StorageError
-from holdfast.runtime.protocol.client import Connection, connect
+from holdfast.runtime.protocol.client import Connection, connect, connect_over
 from holdfast.runtime.protocol.socket_path import socket_path
 from holdfast.runtime.runner.launch_options import Launch
 from holdfast.runtime.runner.main import LiveRunner, begin, preload
+from holdfast.store.store import Store
 
 
 class InProcessRunner:
@@ -27,6 +28,7 @@ class InProcessRunner:
 
     def __init__(self, path: Path, begun: LiveRunner | None) -> None:
         self._path = path
+        self._server = None if begun is None else begun.server
         self._runner = None if begun is None else begun.runner
         self._living = None if begun is None else asyncio.ensure_future(begun.live())
         self._stopped = False
@@ -47,7 +49,9 @@ class InProcessRunner:
         Raises:
             RunnerGone: it has stopped.
         """
-        return await connect(self._path)
+        if self._server is None:
+            return await connect(self._path)
+        return await connect_over(await self._server.connect_here(), self._path.stem)
 
     def stop(self, why: str, *, insist: bool = False) -> None:
         """Stop the runner if it is in this process; a turn is cancelled and saved.
@@ -68,15 +72,17 @@ class InProcessRunner:
 
 
 @asynccontextmanager
-async def hosted(launch: Launch) -> AsyncIterator[InProcessRunner]:
+async def hosted(launch: Launch, store: Store) -> AsyncIterator[InProcessRunner]:
     """Run the session in this process inside the block, unless another process runs it.
+
+    ``store`` has the session.
 
     Raises:
         HoldfastError: it cannot be run here; says why.
     """
     await asyncio.to_thread(preload)
     try:
-        begun = await begin(launch)
+        begun = await begin(launch, None if store.is_shared else store)
     except OSError as error:
         raise StorageError(f"The session cannot be run here: {error}.") from error
     host = InProcessRunner(socket_path(Path(launch.home), launch.session), begun)

@@ -32,7 +32,7 @@ from holdfast.errors import (
     StorageError,
     UsageError,
 )
-from holdfast.files import Files
+from holdfast.files import Files, default_home
 from holdfast.model.lock_holder import Holder
 from holdfast.runtime.agent.build import BuiltAgent, build_agent
 from holdfast.runtime.config.load import user_settings
@@ -53,6 +53,7 @@ from holdfast.runtime.runner.requests import RequestRouter
 from holdfast.runtime.runner.runner import Runner, patience_of
 from holdfast.runtime.runner.start_lock import starting, tidy
 from holdfast.store.session import Session
+from holdfast.store.store import Store
 from holdfast.version import __version__
 
 _LEAVING_SECONDS = 10.0
@@ -103,13 +104,17 @@ async def run(launch: Launch) -> int:
 
 
 class LiveRunner(Struct, frozen=True):
-    """A runner that listens. The caller handles signals."""
+    """A runner that listens. The caller handles signals.
+
+    ``is_shared``: other processes can open the session, and connect.
+    """
 
     launch: Launch
     session: Session
     broadcaster: Broadcaster
     runner: Runner
     server: Server
+    is_shared: bool = True
 
     async def live(self) -> int:
         """Run until the runner stops; return the exit code."""
@@ -132,9 +137,10 @@ class LiveRunner(Struct, frozen=True):
         self.broadcaster.broadcast(RunnerExited(why=why))
         await self.server.close()
         await self.runner.active_model.agent.close()  # last: the session does not depend on it
-        home = Path(self.launch.home)
-        _remove_empty_log(log_path(home, self.session.id))
-        await asyncio.to_thread(tidy, home)
+        if self.is_shared:
+            home = Path(self.launch.home)
+            _remove_empty_log(log_path(home, self.session.id))
+            await asyncio.to_thread(tidy, home)
         return code
 
     async def _release(self) -> None:
@@ -180,12 +186,17 @@ class LiveRunner(Struct, frozen=True):
                 told = str(error)
 
 
-async def begin(launch: Launch) -> LiveRunner | None:
+async def begin(launch: Launch, store: Store | None = None) -> LiveRunner | None:
     """Open the session and listen; ``None`` if another runner of the session does already.
+
+    ``store`` is one that only this process can open: then clients connect in this process alone,
+    and there is no socket file.
 
     Raises:
         HoldfastError, OSError: the session cannot be opened, or the socket cannot be made.
     """
+    if store is not None:
+        return await _ready(launch, await asyncio.to_thread(_open_or_create, launch, store), None)
     deadline = time.monotonic() + _LEAVING_SECONDS
     while True:
         try:
@@ -212,6 +223,10 @@ async def _begun(launch: Launch) -> LiveRunner | None:
         return None
     await asyncio.to_thread(_check_room, home, launch.most_runners)
     session = await asyncio.to_thread(_opened, launch, path)
+    return await _ready(launch, session, path)
+
+
+async def _ready(launch: Launch, session: Session, path: Path | None) -> LiveRunner:
     try:
         return await _listening(launch, session, path)
     except BaseException:
@@ -219,9 +234,12 @@ async def _begun(launch: Launch) -> LiveRunner | None:
         raise
 
 
-async def _listening(launch: Launch, session: Session, path: Path) -> LiveRunner:
+async def _listening(launch: Launch, session: Session, path: Path | None) -> LiveRunner:
+    # A store in memory has no home: what the user trusts is in the default one.
+    home = default_home() if path is None else Path(launch.home)
+
     def rebuild(wishes: RunOptions) -> BuiltAgent:
-        workspace, home = Path(launch.workspace), Path(launch.home)
+        workspace = Path(launch.workspace)
         return build_agent(session, workspace, wishes, environment=os.environ, home=home)
 
     assembled = await asyncio.to_thread(rebuild, launch.wishes)
@@ -237,7 +255,7 @@ async def _listening(launch: Launch, session: Session, path: Path) -> LiveRunner
     server.why_not_attach = router.why_not_attach
     server.refresh = runner.active_model.refresh
     await server.listen()
-    return LiveRunner(launch, session, broadcaster, runner, server)
+    return LiveRunner(launch, session, broadcaster, runner, server, path is not None)
 
 
 def _check_room(home: Path, most: int | None) -> None:
@@ -256,17 +274,21 @@ def _opened(launch: Launch, path: Path) -> Session:
     Raises:
         _IsLeaving: its runner is stopping and has not released it yet.
     """
-    store = open_store(launch.home)
+    try:
+        return _open_or_create(launch, open_store(launch.home))
+    except SessionLocked as error:
+        if _is_leaving(error.holder, path):
+            raise _IsLeaving(error) from None
+        raise
+
+
+def _open_or_create(launch: Launch, store: Store) -> Session:
     try:
         return store.open(launch.session)
     except SessionNotFound:
         if not launch.is_new:
             raise
         return store.create(workspace=launch.workspace, session_id=launch.session, **launch.meta)
-    except SessionLocked as error:
-        if _is_leaving(error.holder, path):
-            raise _IsLeaving(error) from None
-        raise
 
 
 def _is_leaving(holder: Holder, path: Path) -> bool:

@@ -392,16 +392,20 @@ def _interrupted(turn: Interrupted) -> TurnInterrupted:
 
 
 class _FolderWatch:
-    """Watches the folder of a session; before the first entry, the home."""
+    """Watches the folder of a session; before the first entry, the home.
+
+    A session that is not in a folder cannot be lost this way.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._path = session.folder
         self._seen: dict[Path, tuple[int, int]] = {}
         self.lost()
 
     def on_entry(self, _: Entry) -> None:
         """Remember the folder as soon as it is made: it may be replaced before the next look."""
-        if self._session.path not in self._seen:
+        if self._path is not None and self._path not in self._seen:
             self.lost()
 
     def lost(self) -> str | None:
@@ -409,8 +413,9 @@ class _FolderWatch:
 
         Return ``None`` if stat fails for another reason.
         """
-        born = self._session.seq >= 0
-        folder = self._session.path if born else self._session.path.parents[2]
+        if self._path is None:
+            return None
+        folder = self._path if self._session.seq >= 0 else self._path.parents[2]
         try:
             status = folder.stat()
         except (FileNotFoundError, NotADirectoryError):

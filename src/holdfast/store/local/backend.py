@@ -244,6 +244,8 @@ class HomeWork:
 class FileBackend:
     """All sessions below one home folder. Any number of processes may use it at once."""
 
+    is_shared = True
+
     def __init__(self, home: Home) -> None:
         self.home = home
         self.location = home.root
@@ -338,6 +340,11 @@ class FileBackend:
     def sign(self, data: bytes) -> str | None:
         """Return a signature with this home's key, ``None`` if it has none."""
         return self.home.origin_key.sign(data)
+
+    @property
+    def local_folder(self) -> Path:
+        """The home folder."""
+        return self.location
 
     def local_state(self, ref: Ref) -> Path:
         """Return the session's folder: what is put there goes with it."""

@@ -68,8 +68,8 @@ class Chat:
         self._stream = TranscriptStream(self.page, self.blob)
         self._events = ChatEvents(self, self._stream)
         self.page.on_other(self._events.other_entry)
-        self.access = Access(target, self.soon_warn)
-        log = log_path(store.path, target.launch.session)
+        self.access = Access(store, target, self.soon_warn)
+        log = log_path(store.local_folder, target.launch.session)
         self.link = ReconnectingClient(self.access.reach, answers=True, log=log)
         self.cancelled = self._cancelling = False
         self._loop = asyncio.get_running_loop()

@@ -150,7 +150,8 @@ async def _session(chat: Chat, _: str) -> None:
     try:
         with chat.reading() as session:
             totals = session.totals
-            lines.append(f"on disk  {session.path}")
+            where = "in" if session.folder is None else "on disk"
+            lines.append(f"{where:8} {session.location}")
             lines.append(f"saved    entry {session.state.seq}")
             lines.append(f"cost     ${totals.cost_usd:.4f}")
             if not session.recovery.clean:

@@ -10,6 +10,7 @@ from holdfast.errors import HoldfastError
 from holdfast.runtime.protocol.client import Connection, new_request_id
 from holdfast.runtime.protocol.messages import Rename, SetModel
 from holdfast.runtime.runner.spawn import connect_or_start
+from holdfast.store.store import Store
 from holdfast.tui.target import Target
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ _COUNTS_FROM_START = (
 class Access:
     """The way to one session. ``warn`` is told what a user has to know; from any thread."""
 
-    def __init__(self, target: Target, warn: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, target: Target, warn: Callable[[str], None]) -> None:
+        self._store = store
         self._target = target
         self._warn = warn
         self._stack = AsyncExitStack()
@@ -63,7 +65,9 @@ class Access:
         if self._host is None:
             from holdfast.runtime.runner.in_process import hosted  # noqa: PLC0415  slow to import
 
-            self._host = await self._stack.enter_async_context(hosted(self._target.launch))
+            self._host = await self._stack.enter_async_context(
+                hosted(self._target.launch, self._store)
+            )
             if not self._host.here:
                 self._warn("another process runs this session already; following it")
         return await self._host.connect()

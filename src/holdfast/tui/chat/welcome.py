@@ -59,7 +59,7 @@ def _word(summary: Summary, standings: dict[str, str]) -> str | None:
 
 def _standings(store: Store, summaries: list[Summary]) -> dict[str, str]:
     """Return how those sessions stand that have a runner."""
-    paths = {each.id: socket_path(store.path, each.id) for each in summaries}
+    paths = {each.id: socket_path(store.local_folder, each.id) for each in summaries}
     paths = {name: path for name, path in paths.items() if listens(path)}
     if not paths:
         return {}

@@ -177,7 +177,7 @@ class SessionWatch:
     def _runners(self, ids: list[str]) -> dict[str, str]:
         """Return how runners stand, also those whose sessions are not in the list yet."""
         standings = {}
-        for name, standing in asyncio.run(_all_runners(self._store.path)):
+        for name, standing in asyncio.run(_all_runners(self._store.local_folder)):
             # A socket has the beginning of an id for a name, which of most is the whole.
             standings[next((each for each in ids if each.startswith(name)), name)] = standing
         return standings
