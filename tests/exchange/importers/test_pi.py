@@ -1,10 +1,13 @@
-"""pi: copies of one conversation."""
+"""pi: copies of one conversation, and what summaries cost."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from holdfast import Checkpoint
+from holdfast.exchange.importers import importer
+from tests.exchange.growth import check_growth
 from tests.exchange.sources import copied, plain_totals, take_all
 
 AT = "2026-05-06T18:00:00Z"
@@ -55,3 +58,53 @@ def test_how_large_a_context_was_before_its_compaction(store, tmp_path):
     with store.open(done.session, mode="read") as session:
         (tokens,) = [e.body.tokens for e in session.branch() if isinstance(e.body, Checkpoint)]
     assert tokens == 50
+
+
+def test_what_summaries_cost_and_system_prompts(store, tmp_path):
+    usage = {"input": 10, "output": 3, "cacheRead": 0, "cacheWrite": 0, "cost": {"total": 0.5}}
+    at = "2026-11-01T00:00:0{}.000Z".format
+    system = {"role": "system", "sections": {"base": "You are pi.", "tools": "Use them."}}
+    lines = [
+        {"type": "session", "version": 3, "id": "s", "timestamp": at(0), "cwd": "/p"},
+        {"type": "message", "id": "a", "parentId": None, "timestamp": at(1), "message": system},
+        {
+            "type": "message",
+            "id": "b",
+            "parentId": "a",
+            "timestamp": at(2),
+            "message": {"role": "user", "content": "hi"},
+        },
+        {
+            "type": "compaction",
+            "id": "c",
+            "parentId": "b",
+            "timestamp": at(3),
+            "summary": "They met.",
+            "firstKeptEntryId": "b",
+            "usage": usage,
+        },
+        {
+            "type": "branch_summary",
+            "id": "d",
+            "parentId": "c",
+            "timestamp": at(4),
+            "summary": "A detour.",
+            "usage": usage,
+        },
+    ]
+    path = tmp_path / "2026_s.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (done,) = take_all(store, "pi", tmp_path)
+    with store.open(done.session, mode="read") as session:
+        assert (session.totals.requests, session.totals.output) == (2, 6)
+        assert session.totals.cost_usd == 1.0
+        assert session.messages[0].role == "system"
+        texts = [part.text for part in session.messages[0].content]
+        assert texts == ["You are pi.", "Use them."]
+    check_growth("pi", path)
+
+
+def test_where_sessions_are():
+    pi = importer("pi")
+    found = pi.found(Path("/home/me"), {"PI_CODING_AGENT_SESSION_DIR": "/data/pi"})
+    assert list(found) == [Path("/data/pi")]

@@ -4,6 +4,10 @@ Content is a list of tagged blocks. A result is a message of role ``user`` there
 ``tool`` here. goose keeps running totals for a session, not what each request cost: they are
 counted as one.
 
+A compaction leaves the old messages to the user alone (``agentVisible`` is false), and puts a
+summary behind them for the agent alone (``userVisible`` is false). A message that neither sees is
+the summary of an earlier compaction; it is kept as an event.
+
 Lost: how much each request cost, which goose does not say; the ids of messages and what it notes
 about them (``message_id``, ``metadata_json``).
 """
@@ -25,6 +29,7 @@ from holdfast.exchange.importing.items import (
     MetaItem,
     RawItem,
     Source,
+    SummaryItem,
     UsageItem,
     local_to_folder,
 )
@@ -96,13 +101,14 @@ class GooseImporter:
         if source.path.endswith(".db"):
             session = source.detail
             lines = _from_rows(reading, source)
+            again = _from_rows(SourceReader(reading.files), source)
         else:
             lines = reading.records(source.path)
             session = next(lines, {})
+            again = SourceReader(reading.files).records(source.path)
         yield _about(session)
         model = _model(session)
-        for line in lines:
-            yield from _said(line, model)
+        yield from _items(lines, _compacted_at(again), model)
         yield from _spent(session, model)
 
 
@@ -144,6 +150,55 @@ def _spent(session: dict[str, Any], model: str | None) -> Iterator[Item]:
     said = count(session, "accumulated_output_tokens") or count(session, "output_tokens")
     if read or said:
         yield UsageItem(Usage(read, said, None, model=model, request="session"))
+
+
+def _is_seen(line: dict[str, Any], by: str) -> bool:
+    return record(line, "metadata").get(f"{by}Visible") is not False
+
+
+def _is_notice(line: dict[str, Any]) -> bool:
+    """Tell whether a message is only for the screen."""
+    return all(text(block, "type") == "systemNotification" for block in records(line, "content"))
+
+
+def _compacted_at(lines: Iterator[dict[str, Any]]) -> int:
+    """Return the number of the message that is the last compaction's summary, -1 if there is none.
+
+    It is for the agent alone, and follows all that is hidden from the agent.
+    """
+    found, is_after_hidden = -1, False
+    for number, line in enumerate(line for line in lines if "role" in line):
+        if not _is_seen(line, "agent"):
+            if not _is_notice(line):
+                found, is_after_hidden = -1, True
+        elif is_after_hidden:
+            found = -1 if _is_seen(line, "user") else number
+            is_after_hidden = False
+    return found
+
+
+def _items(lines: Iterator[dict[str, Any]], compacted: int, model: str | None) -> Iterator[Item]:
+    """Yield messages, and a compaction where its summary stands."""
+    number, summary = -1, list[Message]()
+    at: str | None = None
+    for line in lines:
+        number += "role" in line
+        for_agent, for_user = _is_seen(line, "agent"), _is_seen(line, "user")
+        if number >= compacted >= 0 and for_agent and not for_user and (summary or not at):
+            said = list(_said(line, model))
+            summary += [each.message for each in said if isinstance(each, MessageItem)]
+            at = parse_time(line.get("created")) or at or ""
+            continue
+        if summary:
+            yield SummaryItem(summary, at=at or None)
+            summary = []
+        is_old = number < compacted and for_user and not _is_notice(line)
+        if for_agent or is_old:
+            yield from _said(line, model)
+        else:
+            yield RawItem("goose", line, parse_time(line.get("created")))
+    if summary:
+        yield SummaryItem(summary, at=at or None)
 
 
 def _said(line: dict[str, Any], model: str | None) -> Iterator[Item]:

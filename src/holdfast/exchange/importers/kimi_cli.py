@@ -2,7 +2,7 @@
 
 The file is the context of now. When it is compacted, cleared or reverted, the old one goes to
 ``context_1.jsonl`` and so on, and a new one begins. Lines of the old one at its beginning are not
-said again; those that a compaction kept behind its summary are. Messages have no times:
+said again, nor are those that a compaction kept after its summary. Messages have no times:
 ``wire.jsonl`` beside them, the log of the screen, says when turns began and what requests used, and
 is put together with them by words and by numbers of tokens.
 
@@ -24,7 +24,14 @@ from typing import Any
 from holdfast.errors import ImportRejected
 from holdfast.exchange.importers.base import MOST_SNIFFED, document_beside
 from holdfast.exchange.importing.content_blocks import openai_message, openai_parts
-from holdfast.exchange.importing.items import Item, MetaItem, RawItem, Source, UsageItem
+from holdfast.exchange.importing.items import (
+    Item,
+    MetaItem,
+    OpenItem,
+    RawItem,
+    Source,
+    UsageItem,
+)
 from holdfast.exchange.importing.json_fields import count, parse_time, record, records, rows, text
 from holdfast.exchange.importing.rewritten_history import HistoryDiff
 from holdfast.exchange.importing.source_files import SourceReader
@@ -79,7 +86,7 @@ class KimiCliImporter:
             except ImportRejected as error:
                 reading.path, reading.line = str(file), None
                 reading.report(error.reason)
-        yield from context.file(path, reading)
+        yield from context.file(path, reading, last=True)
         yield from context.flush()
 
 
@@ -124,35 +131,75 @@ class _Context:
         self._standing = HistoryDiff()
         self._same: int | None = None  # how far this file has said what the last one did
         self._at: str | None = None
+        self._summary: Message | None = None  # what follows may be what it kept
+        self._kept: list[Message] = []
+        self._most_kept = 0
 
-    def file(self, path: Path, reading: SourceReader) -> Iterator[Item]:
+    def file(self, path: Path, reading: SourceReader, *, last: bool = False) -> Iterator[Item]:
         """Take the next file."""
         self._same = 0
         for line in reading.records(path):
             yield from self.take(line)
+        if last and self._summary is not None:
+            yield OpenItem()
+        yield from self._condense()
         yield from self._end()
 
     def take(self, line: dict[str, Any]) -> Iterator[Item]:
         """Take one line."""
         role = text(line, "role")
         if role == "_usage":
+            yield from self._condense()
             if self._same is None or self._same == len(self._standing):
                 yield from self._used(count(line, "token_count"))
         elif role == "_checkpoint":
             return
         elif (message := _message(line, role)) is None:
             yield RawItem("kimi-cli", line)
-        elif self._same is not None and self._standing.says(self._same, message):
+        elif self._summary is not None and self._may_be_kept(message):
+            self._kept.append(message)
+            if len(self._kept) == self._most_kept:
+                yield from self._condense()
+        elif (
+            self._summary is None
+            and self._same is not None
+            and self._standing.says(self._same, message)
+        ):
             self._same += 1
         else:
+            yield from self._condense()
+            yield from self._said(message)
+
+    def _may_be_kept(self, message: Message) -> bool:
+        """Tell whether a message after a summary is one of those before it, up to the last."""
+        standing, start = self._standing, self._same or 0
+        if not self._kept:
+            places = range(len(standing) - 1, start - 1, -1)
+            found = next((each for each in places if standing.says(each, message)), None)
+            self._most_kept = 0 if found is None else len(standing) - found
+            return found is not None
+        place = len(standing) - self._most_kept + len(self._kept)
+        return standing.says(place, message)
+
+    def _condense(self) -> Iterator[Item]:
+        """Say a compaction that waits for what it kept."""
+        summary, kept, self._kept = self._summary, self._kept, []
+        if summary is None:
+            return
+        self._summary, after = None, self._same or 0
+        self._same = None
+        whole = bool(kept) and self._standing.ends_with(kept, after)
+        yield self._standing.condense([summary], after=after, keep=len(kept) if whole else 0)
+        for message in [] if whole else kept:
             yield from self._said(message)
 
     def _said(self, message: Message) -> Iterator[Item]:
-        same, self._same = self._same, None
+        same = self._same
         if same is not None:
             if message.text.startswith(_SUMMARY) and len(self._standing) > same:
-                yield self._standing.condense([message], after=same)
+                self._summary = message
                 return
+            self._same = None
             yield from self._standing.go_back(same)
         if message.role == "user" and not message.extra:
             usages, at = self._wire.until_turn(message.text)

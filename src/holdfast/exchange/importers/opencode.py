@@ -126,6 +126,7 @@ class OpencodeImporter:
                 [(record(m, "info"), records(m, "parts")) for m in records(document, "messages")]
             )
         yield _about(session)
+        yield MetaItem({"copied": True})  # a fork has its past under new ids, and names no parent
         chat = _Chat(text(parsed(session.get("revert")), "messageID"))
         for info, parts in messages:
             yield from chat.take(info, parts)
@@ -248,7 +249,7 @@ class _Chat:
             words = "".join(text(part, "text") for part in parts if text(part, "type") == "text")
             self._last = id
             yield SummaryItem([Message(role="assistant", content=[Text(text=words)])], at=at, id=id)
-            yield from self._spent(info, id, model, at)
+            yield from self._spent(info, _request(info, 0), model, at)
             return
         if text(info, "providerID"):
             yield MetaItem({"provider": text(info, "providerID")})
@@ -260,14 +261,14 @@ class _Chat:
                 step, number = _Step(), number + 1
             elif kind == "step-finish":
                 counted = True
-                yield from self._spent(part, text(part, "id") or f"{id}/{number}", model, at)
+                yield from self._spent(part, _request(info, number), model, at)
             elif kind not in ("step-start", "text", "reasoning", "tool"):
                 yield RawItem(f"opencode.{kind}" if kind else "opencode", part, at)
             step.take(kind, part)
         step.stop = text(info, "finish") or step.stop
         yield from self._step(step, id, number, model, at)
         if not counted:
-            yield from self._spent(info, id, model, at)
+            yield from self._spent(info, _request(info, 0), model, at)
         if info.get("error"):
             yield RawItem("opencode.error", info["error"], at)
 
@@ -308,6 +309,12 @@ class _Chat:
         """Go back to before what was taken back, if anything was."""
         if self._end is not None:
             yield self._end
+
+
+def _request(info: dict[str, Any], number: int) -> str:
+    """Return what names a request in a session and in its forks: its reply's time and step."""
+    created = record(info, "time").get("created")
+    return f"{created if created is not None else text(info, 'id')}/{number}"
 
 
 class _Step:

@@ -46,7 +46,8 @@ class PiImporter:
         """Return the folder of all projects' sessions."""
         configured = environment.get("PI_CODING_AGENT_DIR")
         base = Path(configured) if configured else home / ".pi" / "agent"
-        return [base / "sessions"]
+        sessions = environment.get("PI_CODING_AGENT_SESSION_DIR")
+        return [Path(sessions) if sessions else base / "sessions"]
 
     def sniff(self, path: Path, reading: SourceReader) -> bool:
         """Look at the line that begins every file."""
@@ -93,12 +94,14 @@ class _Tree:
             summary = [_text_message(text(line, "summary"))]
             tokens = count(line, "tokensBefore") or None
             yield SummaryItem(summary, _kept(line), tokens, at, id, parent)
+            yield from _spent(line, at)
         elif kind == "custom_message":
             content = _parts(line.get("content"))
             said = Message(role="user", content=content, extra={"generated": True})
             yield MessageItem(said, at, id, parent)
         elif kind == "branch_summary" and text(line, "summary"):
             yield MessageItem(_text_message(text(line, "summary")), at, id, parent)
+            yield from _spent(line, at)
         else:
             yield from self._aside(line, kind, id, parent, at)
         self._last = id
@@ -139,9 +142,14 @@ class _Tree:
             self._provider = provider
             yield MetaItem({"provider": provider})
         yield MessageItem(message, at, id, parent)
-        usage = record(told, "usage")
-        if usage:
-            yield UsageItem(_usage(usage, text(told, "model") or None, at), at)
+        yield from _spent(told, at)
+
+
+def _spent(told: dict[str, Any], at: str | None) -> Iterator[Item]:
+    """Yield what a reply, a compaction or the summary of a branch cost."""
+    usage = record(told, "usage")
+    if usage:
+        yield UsageItem(_usage(usage, text(told, "model") or None, at), at)
 
 
 def _about(line: dict[str, Any], at: str | None, *, again: bool) -> Iterator[Item]:
@@ -173,6 +181,10 @@ def _message(told: dict[str, Any]) -> Message | None:  # noqa: PLR0911  one retu
         return Message(role="user", content=_parts(told.get("content")))
     if role == "assistant":
         return _reply(told)
+    if role == "system":
+        sections = [each for each in record(told, "sections").values() if type(each) is str]
+        content = _parts(told.get("content")) or [Text(text=each) for each in sections if each]
+        return Message(role="system", content=content) if content else None
     if role == "toolResult":
         failed = told.get("isError") is True
         answer = result(text(told, "toolCallId"), _parts(told.get("content")), failed=failed)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import chain
@@ -30,7 +30,13 @@ from holdfast.exchange.importing.items import (
     Source,
     UsageItem,
 )
-from holdfast.exchange.importing.ledger import ImportLedger, ImportRecord, LedgerMatch, real_path
+from holdfast.exchange.importing.ledger import (
+    ImportLedger,
+    ImportRecord,
+    LedgerMatch,
+    opening_name,
+    real_path,
+)
 from holdfast.exchange.importing.sequence import STRIDE, ItemCounts, ItemSequencer
 from holdfast.exchange.importing.source_files import ImportProblem, Progress, SourceReader
 from holdfast.exchange.importing.usage_dedup import Recount
@@ -60,7 +66,7 @@ _LARGEST_FACTS_BYTES = 64 * 1024
 _LARGEST_FACT_BYTES = 8 * 1024
 _LAST_SECOND = 32_503_680_000  # of the year 2999
 _QUIET_SECONDS = 60  # after that long without a change an unfinished end is imported as it is
-_OWN = ("family", "parent")  # facts that are the import's
+_OWN = ("family", "parent", "copied")  # facts that are the import's
 _DIGITS = str.maketrans({"-": "", ":": "", "T": "-"})
 
 
@@ -226,7 +232,7 @@ class ImportRun:
                         opening.append(track.sum)
                     if isinstance(item, UsageItem):
                         if counted is None:
-                            counted = self.counted(source, track)
+                            counted = self.counted(source, track, opening=opening)
                         known = item.usage.request in counted
                         past = None if known else recount.corrected(past)
                         if past is None:
@@ -243,7 +249,7 @@ class ImportRun:
                 staging.publish()
             except SessionExists:  # somebody else has imported it this very moment
                 return Imported(source, UNCHANGED, session_id)
-        self._known.add(session_id, source, _string(track.facts.get("family")))
+        self._known.add(session_id, source, _string(track.facts.get("family")), opening)
         return Imported(source, CREATED, session_id, track.counts, is_open=track.is_open)
 
     def _grow(
@@ -304,10 +310,19 @@ class ImportRun:
         )
         return {**new, "imported": msgspec.to_builtins(trace)}
 
-    def counted(self, source: Source, track: ItemSequencer, session: str | None = None) -> set[str]:
+    def counted(
+        self,
+        source: Source,
+        track: ItemSequencer,
+        session: str | None = None,
+        opening: Sequence[int] = (),
+    ) -> set[str]:
         """Return the keys of requests that other copies of the conversation have counted."""
-        family = _string(track.facts.get("family"))
-        return set() if family is None else self._known.counted(source, family, session)
+        names = [_string(track.facts.get("family"))]
+        if track.facts.get("copied") is True and opening:
+            names.append(opening_name(opening))
+        known = [name for name in names if name is not None]
+        return self._known.counted(source, known, session) if known else set()
 
     def usages(self, session_id: str) -> Iterator[Usage]:
         """Yield everything that a session has counted."""

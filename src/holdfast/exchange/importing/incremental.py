@@ -14,7 +14,7 @@ and no request is counted twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from msgspec import to_builtins
@@ -51,7 +51,13 @@ class ImportContext(Protocol):
     ) -> dict[str, Any]:
         """Return the facts about a session after an import."""
 
-    def counted(self, source: Source, track: ItemSequencer, session: str | None = None) -> set[str]:
+    def counted(
+        self,
+        source: Source,
+        track: ItemSequencer,
+        session: str | None = None,
+        opening: Sequence[int] = (),
+    ) -> set[str]:
         """Return the keys of requests that other copies of the conversation have counted."""
 
     def usages(self, session_id: str) -> Iterator[Usage]:
@@ -163,7 +169,9 @@ class IncrementalImport:
     ) -> ImportedEntry | None:
         """Return what of a request was not counted before, here or in a copy of this session."""
         if self._counted is None:
-            self._counted = self._importing.counted(self._source, track, self._session.id)
+            self._counted = self._importing.counted(
+                self._source, track, self._session.id, self._before.opening
+            )
         rest = None if item.usage.request in self._counted else self._recount.corrected(past)
         if rest is None:
             self.counts.requests -= 1

@@ -39,7 +39,8 @@ class MetaItem(Struct, frozen=True, gc=False):
     ``title``, ``workspace``, ``provider``, ``model``, ``endpoint`` and ``tags`` have the meaning
     they have everywhere; ``parent`` is the foreign id of the session that this one was made from,
     ``family`` what all copies of one conversation share (a request that has an id is counted once
-    in a family). Anything else is kept as it is. ``at`` is when the session began, if it is said.
+    in a family). ``copied`` says that copies name no parent: they are found by how they begin.
+    Anything else is kept as it is. ``at`` is when the session began, if it is said.
     """
 
     fields: dict[str, Any]

@@ -9,7 +9,7 @@ can disagree with them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -129,8 +129,7 @@ class LedgerMatch(Struct, frozen=True):
 
 
 class _Member(Struct, frozen=True):
-    id: str
-    family: str
+    names: tuple[str, ...]
     session: str
 
 
@@ -177,22 +176,25 @@ class ImportLedger:
         trace = self._trace(session_id)
         return LedgerMatch(session_id, suffix, trace) if trace.is_of(source) else None
 
-    def add(self, session_id: str, source: Source, family: str | None) -> None:
+    def add(
+        self, session_id: str, source: Source, family: str | None, opening: Sequence[int]
+    ) -> None:
         """Note a session that was just imported."""
         self._by_suffix.setdefault(session_id[-_SUFFIX_CHARACTERS:], []).append(session_id)
-        if self._families is not None and family is not None:
-            self._relate(source.agent, source.id, family, session_id)
+        if self._families is not None:
+            self._relate(source.agent, source.id, family, opening, session_id)
 
-    def counted(self, source: Source, family: str, but: str | None) -> set[str]:
+    def counted(self, source: Source, families: Sequence[str], but: str | None) -> set[str]:
         """Return the keys of all requests that copies of a conversation have counted already.
 
         A copy of a copy names the copy: all that are linked by names are one family.
         """
-        names, waiting, sessions = {source.id, family}, [source.id, family], set[str]()
+        names = {source.id, *families}
+        waiting, sessions = list(names), set[str]()
         while waiting:
             for member in self._relatives().get((source.agent, waiting.pop()), ()):
                 sessions.add(member.session)
-                new = {member.id, member.family} - names
+                new = {*member.names} - names
                 names |= new
                 waiting += new
         return {
@@ -214,16 +216,18 @@ class ImportLedger:
             self._families = {}
             for session_id in [each for ids in self._by_suffix.values() for each in ids]:
                 trace = self._trace(session_id)
-                if trace.family is not None:
-                    self._relate(trace.agent, trace.id, trace.family, session_id)
+                self._relate(trace.agent, trace.id, trace.family, trace.opening, session_id)
         return self._families
 
-    def _relate(self, agent: str, id: str, family: str, session_id: str) -> None:
+    def _relate(
+        self, agent: str, id: str, family: str | None, opening: Sequence[int], session_id: str
+    ) -> None:
         families = self._families
-        if families is not None:
-            for name in {id, family}:
-                member = _Member(id, family, session_id)
-                families.setdefault((agent, name), []).append(member)
+        if families is not None and (family is not None or opening):
+            names = tuple(dict.fromkeys([id] if family is None else [id, family]))
+            began = (opening_name(opening),) if opening else ()
+            for name in (*names, *began):
+                families.setdefault((agent, name), []).append(_Member(names, session_id))
 
     def _trace(self, session_id: str) -> ImportRecord:
         try:
@@ -231,6 +235,11 @@ class ImportLedger:
                 return trace_in(session.meta)
         except HoldfastError:
             return ImportRecord()  # damaged, or deleted a moment ago
+
+
+def opening_name(opening: Sequence[int]) -> str:
+    """Return a name for how a conversation begins: that of its first item."""
+    return f"\0opening {opening[0]}"
 
 
 def suffix_of(agent: str, id: str, attempt: int = 0) -> str:

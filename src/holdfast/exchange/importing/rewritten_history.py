@@ -66,6 +66,13 @@ class HistoryDiff:
         self._hashes.append(_hash(value))
         self._numbers.append(self._numbers[-1] if self._numbers else self._last)
 
+    def ends_with(self, messages: Sequence[Any], after: int) -> bool:
+        """Tell whether messages are the last ones, none of the first ``after`` among them."""
+        start = len(self._hashes) - len(messages)
+        return start >= after and all(
+            self.says(start + index, message) for index, message in enumerate(messages)
+        )
+
     def condense(
         self,
         summary: list[Message],
@@ -73,18 +80,24 @@ class HistoryDiff:
         *,
         after: int = 0,
         counted: Sequence[Any] | None = None,
+        keep: int = 0,
     ) -> SummaryItem:
-        """Put messages in the place of all but the first few.
+        """Put messages in the place of all but the first few and the last ``keep``.
 
         ``counted`` is what stands there for the agent, if that is more than the messages.
         """
         self._last += 1
+        kept_from = str(self._numbers[-keep]) if keep else None
+        tail = self._hashes[len(self._hashes) - keep :]
         del self._hashes[after:], self._numbers[after:]
         for each in summary if counted is None else counted:
             self._hashes.append(_hash(each))
             self._numbers.append(self._last)
+        for each in tail:
+            self._hashes.append(each)
+            self._numbers.append(self._last)
         self._summary = (after, len(self._hashes))
-        return SummaryItem(summary, at=at, id=str(self._last))
+        return SummaryItem(summary, kept_from, at=at, id=str(self._last))
 
 
 def _hash(message: Any) -> int:
