@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,11 @@ from tests.fakes import FakeFiles
 if "PYTEST_XDIST_WORKER" in os.environ:
     # This worker is being measured. What the tests start is not, and must not be slowed down.
     os.environ.pop("COVERAGE_PROCESS_START", None)
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell without job control ignores Ctrl+C for what it runs in the background, and so would
+    # the tests, some of which interrupt themselves.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says nothing where tests share the processor with others. What decides
 # whether a change lands says the same twice; new examples are found by those who run the tests.

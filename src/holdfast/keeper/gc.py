@@ -1,4 +1,4 @@
-"""GcPlan a clean-up of sessions, trash and unused blobs, and carry it out step by step.
+"""Plan a clean-up of sessions, trash and unused blobs, and carry it out step by step.
 
 A session may be continued between the plan and its execution, so each step checks again. Steps that
 fail are reported and do not stop the others.
