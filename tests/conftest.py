@@ -18,10 +18,14 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # This worker is being measured. What the tests start is not, and must not be slowed down.
     os.environ.pop("COVERAGE_PROCESS_START", None)
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell without job control ignores Ctrl+C for what it runs in the background, and so would
-    # the tests, some of which interrupt themselves.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell without job control ignores Ctrl+C for what it runs in the background, ``nohup`` ignores
+# hang-ups. What the tests start would inherit that, and some tests interrupt themselves.
+for _signal, _usual in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(_signal) is signal.SIG_IGN:
+        signal.signal(_signal, _usual)
 
 # How long an example takes says nothing where tests share the processor with others. What decides
 # whether a change lands says the same twice; new examples are found by those who run the tests.
