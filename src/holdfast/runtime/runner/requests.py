@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import structs, to_builtins
 
 from holdfast.errors import DiskFull, StorageError, UsageError
-from holdfast.model.entry import TREE, Entry, Meta, Queued
+from holdfast.model.entry import TREE, Meta, Queued
 from holdfast.runtime.agent import rewind
 from holdfast.runtime.agent.agent import check_said, queued_prompt
 from holdfast.runtime.config.run_options import Limits, RunOptions
@@ -275,12 +275,11 @@ def _check_address(address: str | None) -> None:
 
 def _number_of(session: Session, name: str) -> int | None:
     """Return the number of the entry that was given an id, if there is one; blocks."""
-    with session.follow(wait=False) as entries:
-        return next((e.seq for e in entries if isinstance(e, Entry) and e.id == name), None)
+    found = session.entry(name)
+    return None if found is None else found.seq
 
 
 def _is_in_tree(session: Session, seq: int) -> bool:
     """Tell whether the conversation has an entry of that number; blocks."""
-    with session.follow(seq - 1, wait=False) as entries:
-        found = next(iter(entries), None)
-    return isinstance(found, Entry) and found.seq == seq and found.type in TREE
+    found = session.entry(seq)
+    return found is not None and found.type in TREE
