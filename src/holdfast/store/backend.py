@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from holdfast.store.catalog.list_query import ListQuery
     from holdfast.store.doctor.checkup import Checkup
     from holdfast.store.local.bulk_publish import Batch
-    from holdfast.store.local.staging import FileStaging
     from holdfast.store.search.documents import Activity
     from holdfast.store.search.scan import SearchRequest
     from holdfast.store.session import Session
@@ -262,6 +261,32 @@ class StagedSession(Protocol):
         """Discard what was not published."""
 
 
+class ReceivedFiles(Protocol):
+    """A session that is being copied from elsewhere, file by file; a context manager.
+
+    It is not visible before ``publish``; a copy that is not published leaves nothing.
+    """
+
+    id: str
+
+    def add(self, name: str, chunks: Iterable[bytes]) -> None:
+        """Write a file of the session, durably; ``name`` is relative to the session."""
+
+    def publish(self) -> str:
+        """Check that it is a session and make it visible; return its id."""
+
+    def discard(self) -> None:
+        """Remove it, if it was not published."""
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None, /
+    ) -> None:
+        """Discard what was not published."""
+
+
 class Catalog(Protocol):
     """All sessions, without opening any."""
 
@@ -335,7 +360,7 @@ class FolderWork(Protocol):
     def decompress(self, ref: Ref) -> Compression:
         """Undo ``compress``."""
 
-    def receive(self, session_id: str, source: str) -> FileStaging:
+    def receive(self, session_id: str, source: str) -> ReceivedFiles:
         """Return a session to be copied from elsewhere, file by file."""
 
     def batch(self) -> Batch:

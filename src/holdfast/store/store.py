@@ -55,13 +55,13 @@ if TYPE_CHECKING:
         Log,
         LogWriter,
         Opened,
+        ReceivedFiles,
         Ref,
         StagedSession,
         StoreLock,
     )
     from holdfast.store.doctor.checkup import Checkup
     from holdfast.store.local.bulk_publish import Batch
-    from holdfast.store.local.staging import FileStaging
     from holdfast.store.search.documents import Activity
     from holdfast.store.search.query import FilterArgs
 
@@ -441,7 +441,7 @@ class Store:
         made = Header(FORMAT, session_id, new_uid(), **header)
         return self._backend.stage(made, started, source)
 
-    def receive(self, session_id: str, source: str = "a program") -> FileStaging:
+    def receive(self, session_id: str, source: str = "a program") -> ReceivedFiles:
         """Return a session to be copied from elsewhere, file by file.
 
         Nobody sees it before ``publish``; if that never happens, nothing is left of it.

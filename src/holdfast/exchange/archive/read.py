@@ -38,7 +38,8 @@ from holdfast.exchange.importing.source_files import Progress
 from holdfast.files import Files
 from holdfast.journal.bounded import LIMITS
 from holdfast.model.ids import SESSION_ID
-from holdfast.store.local.staging import FileStaging, is_session_file
+from holdfast.store.backend import ReceivedFiles
+from holdfast.store.local.staging import is_session_file
 from holdfast.store.store import Store
 
 AGENT = "holdfast"
@@ -281,7 +282,7 @@ def _unpack(
     path: Path,
     archive: ZipFile,
     manifest: Manifest,
-    receiving: FileStaging,
+    receiving: ReceivedFiles,
     progress: Progress | None,
 ) -> None:
     done, total = 0, sum(member.size_bytes for member in manifest.files)
