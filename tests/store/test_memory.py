@@ -88,3 +88,19 @@ def test_what_an_interrupt_left_stored_is_not_stored_twice(store, monkeypatch, b
     session.append(user("b"))
     assert [message.text for message in session.messages] == [*texts, "a", "b"]
     assert store.verify(session.id).ok
+
+
+def test_what_belongs_to_this_machine_is_in_a_temporary_folder(tmp_path, monkeypatch):
+    with holdfast.open_store("memory://") as store, holdfast.open_store("memory://") as other:
+        monkeypatch.setenv("TMPDIR", str(tmp_path))
+        assert store.local_folder.parent == tmp_path
+        assert store.local_folder != other.local_folder
+        monkeypatch.setenv("TMPDIR", "not/absolute")
+        assert str(store.local_folder.parent) == "/tmp"
+        assert not store.is_shared
+        session = store.create()
+        assert session.folder is None
+        with pytest.raises(holdfast.UsageError, match="has no folder"):
+            _ = session.path
+    assert holdfast.open_store(tmp_path).is_shared
+    assert list(tmp_path.iterdir()) == []
