@@ -67,7 +67,8 @@ def local_session_id(store: Store, name: str) -> str:
     place = resolve_session(store, name)
     if isinstance(place, Path):
         raise UsageError(
-            f"{_shown(name)} is not a session of {store.path}: HOLDFAST_HOME names another home."
+            f"{_shown(name)} is not a session of {store.location}: HOLDFAST_HOME names another "
+            "home."
         )
     return place
 
