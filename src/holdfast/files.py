@@ -270,13 +270,16 @@ class Files:
 
     def remove_tree(self, folder: Path) -> None:
         """Remove a folder with everything in it; links are removed, not followed."""
-        for entry in list(self.folders(folder)):
-            path = folder / entry.name
-            if entry.is_dir(follow_symlinks=False):
-                self.remove_tree(path)
-            else:
-                self.unlink(path)
-        self.remove_folder(folder)
+        folders = [folder]
+        for each in folders:  # it grows: folders in folders are not counted on to be few
+            for entry in self.folders(each):
+                path = each / entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(path)
+                else:
+                    self.unlink(path)
+        for each in reversed(folders):
+            self.remove_folder(each)
 
     def touch(self, path: Path) -> None:
         """Set a file's times to now."""

@@ -308,6 +308,31 @@ def test_a_session_that_is_streaming_is_sound(program):
         stream.finish()
 
 
+def test_folders_in_folders_without_end(program):
+    put(program, BUILD, "needle")
+    folder = copied_session(program.home, [header(), said("user", "needle")])
+    place = os.open(folder, os.O_RDONLY)
+    for _ in range(1500):  # more than a function may call itself
+        os.mkdir("d", dir_fd=place)
+        below = os.open("d", os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = below
+    os.close(place)
+    (folder / "blobs" / ("0" * 64)).write_bytes(b"old")
+    os.utime(folder / "blobs" / ("0" * 64), (0, 0))
+    for words in (
+        ["doctor"],
+        ["verify", SESSION],
+        ["gc", "--blobs", "--yes"],
+        ["rm", SESSION, "--yes"],
+    ):
+        done = limited(program, *words)
+        assert "Traceback" not in done.err, (words, done.err[-300:])
+    done = limited(program, "gc", "--trash", "0m", "--yes")
+    assert (done.code, list((program.home / "trash").iterdir())) == (0, []), done.err[-300:]
+    assert BUILD[-8:] in limited(program, "ls", "--all").out
+
+
 def sparse(path: Path, *pieces: tuple[int, bytes], size: int = 2**40) -> None:
     """Write a file with holes: it takes the room of its pieces alone."""
     with path.open("wb") as file:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from holdfast.files import Files
@@ -25,8 +27,13 @@ def apply() -> None:
             files.sync(descriptor)
         finally:
             files.close(descriptor)
-        segment.read = lambda start, end: torn  # type: ignore[method-assign]  # still in memory
-        result: SetAside = save(files, folder, segment, tail)
+        with TemporaryFile() as still_there:
+            os.pwrite(still_there.fileno(), torn, tail.end)
+            journal, segment.descriptor = segment.descriptor, still_there.fileno()
+            try:
+                result: SetAside = save(files, folder, segment, tail)
+            finally:
+                segment.descriptor = journal
         return result
 
     opening.quarantine_tail = cut_first  # type: ignore[attr-defined]  # the defect itself

@@ -192,14 +192,20 @@ def _look_below(
     found: _Found,
     seen: Callable[[os.DirEntry[str]], None] | None,
 ) -> None:
-    for entry in sorted(files.folders(folder), key=_name_of):
-        where = f"{name}/{entry.name}"
+    left = [(name, entry) for entry in _last_first(files, folder)]
+    while left:  # no call within a call: there may be more folders in folders than that allows
+        above, entry = left.pop()
+        where = f"{above}/{entry.name}"
         with suppress(FileNotFoundError):  # a writer's temporary file, gone by now
             _check_rights(files.status_of(entry.path), where, found)
             if seen is not None:
                 seen(entry)
             if entry.is_dir(follow_symlinks=False):
-                _look_below(files, Path(entry.path), where, found, seen)
+                left += [(where, each) for each in _last_first(files, Path(entry.path))]
+
+
+def _last_first(files: Files, folder: Path) -> list[os.DirEntry[str]]:
+    return sorted(files.folders(folder), key=_name_of, reverse=True)
 
 
 def _name_of(entry: os.DirEntry[str]) -> str:

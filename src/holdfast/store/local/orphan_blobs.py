@@ -71,12 +71,14 @@ def leftovers(files: Files, folder: Path, *, remove: bool) -> Leftovers:
 def size_of(files: Files, folder: Path) -> int:
     """Return the size of all files in a folder; a second name of a file counts like the first."""
     total = 0
-    for entry in files.folders(folder):
-        if entry.is_dir(follow_symlinks=False):
-            total += size_of(files, Path(entry.path))
-        else:
-            with suppress(FileNotFoundError):  # removed while we look
-                total += entry.stat(follow_symlinks=False).st_size
+    folders = [folder]
+    for each in folders:  # it grows: there may be more folders in folders than calls in calls
+        for entry in files.folders(each):
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(Path(entry.path))
+            else:
+                with suppress(FileNotFoundError):  # removed while we look
+                    total += entry.stat(follow_symlinks=False).st_size
     return total
 
 
@@ -118,13 +120,15 @@ def _without_named(files: Files, folder: Path, old: dict[Path, int]) -> str | No
 
 def _others(files: Files, folder: Path) -> Iterator[Path]:
     """Yield every file of a session that is not a blob."""
-    for entry in files.folders(folder):
-        if entry.name in (BLOBS_NAME, LOCK_NAME):
-            continue
-        if entry.is_dir(follow_symlinks=False):
-            yield from _others(files, Path(entry.path))
-        else:
-            yield Path(entry.path)
+    folders = [folder]
+    for each in folders:
+        for entry in files.folders(each):
+            if entry.name in (BLOBS_NAME, LOCK_NAME):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(Path(entry.path))
+            else:
+                yield Path(entry.path)
 
 
 def _names(files: Files, path: Path) -> Iterator[bytes]:
