@@ -12,12 +12,13 @@ import holdfast
 
 NAMES = """
     Approval BadStatus Checkpoint Compaction ConnectFailed Custom Damage DamagedJournal DiskFull
-    EmptyReply Entry Event File FileChange Follower ForeignSession FormatTooNew Head Hit Holder
-    HoldfastError Image ImportRejected KeyRefused Label LocalStore Message Meta Migrated Migration
-    Opaque Position Problem ProviderError ProviderUnavailable Queued Recovery Report Session
-    SessionExists SessionLocked SessionNotFound SetAside State StorageError Store Stream Summary
-    Text Thinking Ticket TimedOut Tool ToolCall ToolResult Totals Turn Usage UsageError WriteFailed
-    __version__ assistant open_store system tool_result user
+    EmptyReply Entry Event File FileChange Follower ForeignSession FormatTooNew Head HeadMoved
+    Hit Holder HoldfastError IdConflict Image ImportRejected KeyRefused Label LocalStore Message
+    Meta Migrated Migration Opaque Position Problem ProviderError ProviderUnavailable Queued
+    Recovery Report Session SessionExists SessionLocked SessionNotFound SetAside State
+    StorageError Store Stream Summary Text Thinking Ticket TimedOut Tool ToolCall ToolResult
+    Totals Turn Usage UsageError WriteFailed __version__ assistant open_store system tool_result
+    user
 """.split()  # noqa: SIM905  a list of names reads best as a list of names
 
 
@@ -65,8 +66,8 @@ STORE = {
     "close": "",
 }
 SESSION = {
-    "append": "item id=",
-    "submit": "item id=",
+    "append": "item id= ids= expect_head=",
+    "submit": "item id= ids= expect_head=",
     "stream": "model= call_id= name=",
     "usage": "input output cost_usd= model= cache_read= cache_write= request= **extra",
     "update": "**meta",
@@ -166,6 +167,6 @@ def test_every_error_is_in_one_tree_and_says_how_to_exit():
         for name in NAMES
         if isinstance(member := getattr(holdfast, name), type) and issubclass(member, Exception)
     ]
-    assert len(errors) == 19
+    assert len(errors) == 21
     assert all(issubclass(error, holdfast.HoldfastError) for error in errors)
     assert all(isinstance(error.exit_code, int) and error.exit_code > 0 for error in errors)

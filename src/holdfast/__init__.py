@@ -29,7 +29,9 @@ if TYPE_CHECKING:
         EmptyReply,
         ForeignSession,
         FormatTooNew,
+        HeadMoved,
         HoldfastError,
+        IdConflict,
         ImportRejected,
         KeyRefused,
         ProviderError,
@@ -111,9 +113,11 @@ __all__ = [
     "ForeignSession",
     "FormatTooNew",
     "Head",
+    "HeadMoved",
     "Hit",
     "Holder",
     "HoldfastError",
+    "IdConflict",
     "Image",
     "ImportRejected",
     "KeyRefused",
@@ -167,7 +171,8 @@ __all__ = [
 _NAMES = {
     "errors": (
         "BadStatus ConnectFailed DamagedJournal DiskFull EmptyReply ForeignSession FormatTooNew "
-        "HoldfastError ImportRejected KeyRefused ProviderError ProviderUnavailable "
+        "HeadMoved HoldfastError IdConflict ImportRejected KeyRefused ProviderError "
+        "ProviderUnavailable "
         "SessionExists SessionLocked SessionNotFound StorageError TimedOut WriteFailed"
     ),
     "files": "Files",

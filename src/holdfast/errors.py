@@ -2,11 +2,13 @@
 
     HoldfastError
     ├── UsageError                      the call itself is wrong; nothing was changed
-    │   └── ForeignSession(session, source, action, acts)  recorded elsewhere, not accepted here
+    │   ├── ForeignSession(session, source, action, acts)  recorded elsewhere, not accepted here
+    │   └── IdConflict(id, seq)         the id belongs to an entry with other content
     ├── StorageError
     │   ├── SessionNotFound
     │   ├── SessionExists
     │   ├── SessionLocked(holder)       somebody else is writing to it
+    │   ├── HeadMoved(expected, head)   the branch was continued meanwhile; nothing was appended
     │   ├── WriteFailed(last_durable)   the promise broke; the session is read-only from here on
     │   ├── DiskFull(pending)           accepted; written by itself as soon as there is room
     │   ├── DamagedJournal(path, offset, kind)
@@ -88,6 +90,26 @@ class ForeignSession(UsageError):
         self.folder = folder
 
 
+class IdConflict(UsageError):
+    """The id of an append belongs to another entry. Nothing was appended.
+
+    Attributes:
+        id: the id.
+        seq: number of the entry that has it, ``None`` if it is not durable yet.
+    """
+
+    def __init__(self, id: str, seq: int | None, *, misplaced: bool = False) -> None:
+        entry = "an entry that is being written" if seq is None else f"entry {seq}"
+        reason = (
+            "while ids before it in the list are new"
+            if misplaced
+            else "which has other content: use another id"
+        )
+        super().__init__(f"The id {id!r} belongs to {entry}, {reason}. Nothing was appended.")
+        self.id = id
+        self.seq = seq
+
+
 class StorageError(HoldfastError):
     """Something about a session on disk."""
 
@@ -116,6 +138,26 @@ class SessionLocked(StorageError):
         )
         self.session = session
         self.holder = holder
+
+
+class HeadMoved(StorageError):
+    """The head is not the entry that ``expect_head`` names. Nothing was appended.
+
+    Attributes:
+        expected: number of the entry that was expected, ``None`` for an empty branch.
+        head: number of the last entry of the branch, ``None`` if the branch is empty.
+    """
+
+    exit_code = 75
+
+    def __init__(self, expected: int | None, head: int | None) -> None:
+        names = ["an empty branch" if seq is None else f"entry {seq}" for seq in (expected, head)]
+        super().__init__(
+            f"The head is {names[1]}, not {names[0]}: the branch was continued meanwhile. "
+            "Nothing was appended; read what is new and decide again."
+        )
+        self.expected = expected
+        self.head = head
 
 
 class WriteFailed(StorageError):

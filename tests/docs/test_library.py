@@ -19,8 +19,9 @@ INTERNAL = {
     holdfast.Follower: set(),
     holdfast.Ticket: {
         # What the writer notes on it, and calls; a method for each would be slower.
-        *("callbacks", "drafts", "entries", "error", "finishes_stream", "id", "payloads"),
-        *("refusals", "refuse", "seen", "settle", "trailer", "writer"),
+        *("callbacks", "drafts", "entries", "error", "expect_head", "finishes_stream"),
+        *("ids", "known_entries", "payloads", "refusals", "refuse", "seen", "settle", "trailer"),
+        *("writer",),
     },
 }
 

@@ -66,6 +66,9 @@ class FakeOwner:
     def __init__(self) -> None:
         self.published: list[Entry] = []
 
+    def find_known(self, ticket: Ticket) -> list[Entry]:
+        return []
+
     def mark_after(self, entries: list[Entry]) -> Draft:
         return draft(Mark(state={"seq": entries[-1].seq}))
 
@@ -116,7 +119,8 @@ class Desk:
             with self.writer.mutex:
                 self.writer.enqueue([draft(HEADER)])
         with self.writer.mutex:
-            ticket = self.writer.enqueue(drafts, id)
+            ids = () if id is None else (*[None] * (len(texts) - 1), id)
+            ticket = self.writer.enqueue(drafts, ids)
             for name, value in fields.items():
                 setattr(ticket, name, value)
         return ticket

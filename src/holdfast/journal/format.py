@@ -299,14 +299,17 @@ def assign_sequence(
     for ticket in tickets:
         ticket.trailer = ()
         if ticket.entries:  # by an earlier attempt, which did not succeed
-            head, since = _behind(ticket.entries, head, since)
+            head, since = _after(ticket.entries, head, since)
             seq, chain = ticket.entries[-1].seq + 1, ticket.entries[-1].sum
             numbered += ticket.entries
             continue
         entries: list[Entry] = []
-        last = len(ticket.drafts) - 1
+        drafts, ids = ticket.drafts, ticket.ids
+        if ticket.known_entries:  # written by an earlier call
+            drafts, ids = drafts[len(ticket.known_entries) :], ids[len(ticket.known_entries) :]
+        last = len(drafts) - 1
         batch = own_id = None
-        for index, (type_name, body, data) in enumerate(ticket.drafts):
+        for index, (type_name, body, data) in enumerate(drafts):
             parent: int | None = NO_PARENT_FIELD
             if type_name in TREE:
                 parent, head = head, seq
@@ -314,8 +317,8 @@ def assign_sequence(
                 head = body.to
             if last:
                 batch = (index, last + 1)
-            if index == last:
-                own_id = ticket.id
+            if ids:
+                own_id = ids[index]
             line = seal(seq, at, type_name, data, chain, parent, own_id, batch)
             entries.append(Entry(seq, at, type_name, body, parent, own_id, batch, "ok", line))
             chain = line[-10:-2]
@@ -326,10 +329,10 @@ def assign_sequence(
     return numbered, Cursor(seq - 1, seq, chain, head, since)
 
 
-def _behind(
+def _after(
     entries: Sequence[Entry], head: int | None, since_mark_bytes: int
 ) -> tuple[int | None, int]:
-    """Return the next parent and the bytes since a mark, behind entries numbered before."""
+    """Return the next parent and the bytes since a mark, after entries numbered before."""
     for entry in entries:
         since_mark_bytes += len(entry.line)
         if entry.type in TREE:

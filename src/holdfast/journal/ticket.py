@@ -7,7 +7,8 @@ from functools import partial
 from threading import TIMEOUT_MAX, Lock
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
 from holdfast.model.entry import Body, Entry, Position
@@ -32,7 +33,8 @@ class Ticket(Struct, eq=False):
     writer: Any
     """Whom to wait for; ``None`` once there is nothing to wait for."""
     drafts: list[Draft]
-    id: str | None = None
+    ids: Sequence[str | None] = ()
+    """One for each draft; empty if no draft has one."""
     payloads: Sequence[bytes] = ()
     """Blobs to be written before the entries."""
     entries: Sequence[Entry] = ()
@@ -46,6 +48,12 @@ class Ticket(Struct, eq=False):
     trailer: Sequence[Entry] = ()
     """Lines of the journal's own that are written behind the entries."""
     callbacks: Sequence[Callable[[], None]] = ()
+    known: bool = False
+    """Whether the entries were there already, so that nothing was written; final once ``done``."""
+    known_entries: Sequence[Entry] = ()
+    """What the first drafts became earlier, if they were there already: they are not written."""
+    expect_head: int | UnsetType | None = UNSET
+    """Which entry has to be the head when the drafts are numbered."""
 
     @property
     def done(self) -> bool:
@@ -55,7 +63,8 @@ class Ticket(Struct, eq=False):
     @property
     def position(self) -> Position:
         """Where the last entry is, once it is durable."""
-        return self.entries[-1].position
+        position = self.entries[-1].position
+        return replace(position, known=True) if self.known else position
 
     def wait(self, timeout_seconds: float | None = None) -> Position:
         """Return once the entries are durable.
@@ -123,6 +132,37 @@ class Ticket(Struct, eq=False):
         for callback in self.callbacks:
             callback()
         self.callbacks = ()
+
+
+class DuplicateTicket(Ticket, kw_only=True):
+    """Stands for drafts that an earlier ticket, which may still wait, has brought already.
+
+    ``last`` is the place of the last of them among the entries of ``original``.
+    """
+
+    original: Ticket
+    last: int
+
+    @property
+    def done(self) -> bool:
+        """Whether the original is."""
+        return self.original.done
+
+    @property
+    def position(self) -> Position:
+        """Where the last entry is, once it is durable."""
+        entries = [*self.original.known_entries, *self.original.entries]
+        return replace(entries[self.last].position, known=True)
+
+    def wait(self, timeout_seconds: float | None = None) -> Position:
+        """Wait for the original."""
+        self.original.wait(timeout_seconds)
+        return self.position
+
+    def __await__(self) -> Generator[Any, None, Position]:
+        """Wait for the original without blocking the event loop."""
+        yield from self.original.__await__()
+        return self.position
 
 
 def _wake(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:

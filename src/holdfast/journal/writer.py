@@ -17,10 +17,12 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Protocol
 
-from holdfast.errors import DiskFull, HoldfastError, WriteFailed
+from msgspec import UNSET, UnsetType
+
+from holdfast.errors import DiskFull, HeadMoved, HoldfastError, WriteFailed
 from holdfast.journal.format import Cursor, assign_sequence
 from holdfast.journal.ticket import Draft, Ticket
-from holdfast.model.entry import LARGEST_SEQ, Entry
+from holdfast.model.entry import LARGEST_SEQ, TREE, Body, Entry, Head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,6 +33,7 @@ _LOOK_AGAIN_SECONDS = 0.05  # for a leader that an interrupt took away
 # What a mistake of ours raises, each time anew: whoever waits must hear of it. To be out of memory,
 # or of the stack's depth, is another matter: that passes.
 _DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+_TO_BE_NUMBERED = object()  # a head that no caller can name yet
 _ENVELOPE_BYTES = 64  # at least: a round that is cut for a mark must be long enough for one
 
 
@@ -71,6 +74,16 @@ class RoundLog(Protocol):
 class Owner(Protocol):
     """Who a writer works for."""
 
+    def find_known(self, ticket: Ticket) -> list[Entry]:
+        """Return the entries that the first drafts of a ticket with ids became earlier.
+
+        Contract: runs without the mutex, and may read the disk.
+
+        Raises:
+            IdConflict: one of the ids is that of another entry.
+            StorageError: the log cannot be read.
+        """
+
     def mark_after(self, entries: list[Entry]) -> Draft | None:
         """Return the line that holds the state after a round's entries, if it can be held."""
 
@@ -94,6 +107,9 @@ class GroupCommitter:
         self._cause: str | None = None  # why, if it is not the disk
         self._failure: HoldfastError | None = None
         self._unseen: list[Ticket] = []
+        self._rejected: list[Ticket] = []  # for what they ask, which says nothing about the log
+        self._conditional = False  # whether a ticket in the queue may have ids or a condition
+        self._rejecting = False  # whether settled tickets may still be in the queue
 
     def renew_locks(self) -> None:
         """Make locks; anew in a forked child, where nobody may hold the old ones."""
@@ -141,14 +157,16 @@ class GroupCommitter:
     def enqueue(
         self,
         drafts: list[Draft],
-        id: str | None = None,
+        ids: Sequence[str | None] = (),
         payloads: Sequence[bytes] = (),
         entries: Sequence[Entry] = (),
+        expect_head: int | UnsetType | None = UNSET,
     ) -> Ticket:
         """Queue drafts as one batch. The caller holds the mutex.
 
-        ``id`` goes on the last line, whose position the ticket gives. ``payloads`` are stored
-        before the lines are written. ``entries`` are what the drafts became, if they have numbers.
+        ``ids`` are those of the drafts, one for each; what has an id that is known is not written
+        again. ``payloads`` are stored before the lines are written. ``entries`` are what the drafts
+        became, if they have numbers. ``expect_head`` has to be the head when they are numbered.
 
         Raises:
             WriteFailed: the journal cannot be written any more.
@@ -158,7 +176,10 @@ class GroupCommitter:
         if self._failure is not None:
             raise self._failure
         self._log.check_held()
-        ticket = Ticket(self, drafts, id, payloads, entries)
+        ticket = Ticket(self, drafts, ids, payloads, entries)
+        if ids or expect_head is not UNSET:
+            ticket.expect_head = expect_head
+            self._conditional = True
         self._queue.append(ticket)
         return ticket
 
@@ -221,6 +242,15 @@ class GroupCommitter:
                     ticket.seen = True
                     raise ticket.error
 
+    def raise_rejected(self) -> None:
+        """Raise why a ticket was rejected that nobody waited for, once."""
+        with self.mutex:
+            rejected, self._rejected = self._rejected, []
+            for ticket in rejected:
+                if ticket.error is not None and not ticket.seen:
+                    ticket.seen = True
+                    raise ticket.error
+
     def close(self) -> None:
         """Let go of the log.
 
@@ -244,6 +274,9 @@ class GroupCommitter:
                 with self.mutex:
                     tickets, behind = self._next_round()
                     waiting = len(self._queue)
+                if tickets and self._conditional:
+                    tickets, behind, settled = self._admit(tickets, behind)
+                    waiting -= settled
                 if tickets:
                     self._commit(tickets, behind)
             except HoldfastError as caught:
@@ -291,6 +324,9 @@ class GroupCommitter:
         queue = self._queue
         if self._failure is not None:
             raise self._failure  # an interrupt came before everybody was told
+        if self._rejecting:
+            self._drop_settled()  # an interrupt came before they left the queue
+            queue = self._queue
         if queue and queue[0].entries:
             self._settle_durable()  # it was tried; perhaps with success, and an interrupt came
         if len(queue) <= 1:
@@ -311,6 +347,76 @@ class GroupCommitter:
             if room <= 0:
                 return count
         return len(self._queue)
+
+    # Ids and conditions. Without the mutex, before anything of the round has a number.
+
+    def _admit(
+        self, tickets: list[Ticket], behind: list[Ticket]
+    ) -> tuple[list[Ticket], list[Ticket], int]:
+        """Settle tickets whose ids are known or whose condition does not hold.
+
+        Returns what of the round is left, what of the rest may be numbered, and how many were
+        settled. A ticket that depends on one before it ends the round: the next one knows.
+        """
+        head: int | object | None = self._log.cursor.head
+        ids: set[str | None] = set()
+        admitted: list[Ticket] = []
+        round_length = 0
+        settled: list[tuple[Ticket, Sequence[Entry], HoldfastError | None]] = []
+        for index, ticket in enumerate([*tickets, *behind]):
+            if not ticket.entries:
+                waits = not ids.isdisjoint(ticket.ids)
+                if waits or (ticket.expect_head is not UNSET and head is _TO_BE_NUMBERED):
+                    break
+                try:
+                    known = self._owner.find_known(ticket) if ticket.ids else []
+                    if len(known) < len(ticket.drafts):
+                        if ticket.expect_head not in (UNSET, head):
+                            assert not isinstance(ticket.expect_head, UnsetType)
+                            raise HeadMoved(ticket.expect_head, self._log.cursor.head)
+                        ticket.known_entries = known
+                    else:
+                        settled.append((ticket, known, None))
+                        continue
+                except HoldfastError as error:
+                    settled.append((ticket, (), error))
+                    continue
+            ids.update(each for each in ticket.ids if each is not None)
+            head = _head_after(ticket, head)
+            admitted.append(ticket)
+            round_length += index < len(tickets)
+        self._settle_early(settled)
+        return admitted[:round_length], admitted[round_length:], len(settled)
+
+    def _settle_early(
+        self, settled: list[tuple[Ticket, Sequence[Entry], HoldfastError | None]]
+    ) -> None:
+        with self.mutex:
+            self._rejecting = True
+            for ticket, entries, error in settled:
+                if error is None:
+                    ticket.known = True  # before its entries: they were not numbered for it
+                    ticket.entries = entries
+                else:
+                    waiting = [each for each in self._rejected if not each.seen]
+                    self._rejected = [*waiting, ticket]
+                ticket.settle(error)
+            self._drop_settled()
+            self._conditional = any(
+                (ticket.ids or ticket.expect_head is not UNSET) and not ticket.entries
+                for ticket in self._queue
+            )
+
+    def _drop_settled(self) -> None:
+        """Take tickets that were settled early out of the queue. Under the mutex."""
+        for ticket in self._queue:
+            if ticket.known and ticket.writer is not None:  # an interrupt came in between
+                if ticket.entries:
+                    ticket.settle(None)
+                else:
+                    ticket.known = False
+        self._queue = [ticket for ticket in self._queue if ticket.writer is not None]
+        self._rejecting = False
 
     # Settling. Under the mutex; each step may be done twice, and comes before what would keep the
     # next leader from doing it again.
@@ -391,3 +497,16 @@ class GroupCommitter:
         last.trailer = mark
         entries += mark
         return cursor
+
+
+def _head_after(ticket: Ticket, head: int | object | None) -> int | object | None:
+    """Return the head after a ticket, which may have no numbers yet."""
+    for entry in ticket.entries:
+        head = entry.seq if entry.type in TREE else _moved(entry.body, head)
+    for type_name, body, _ in () if ticket.entries else ticket.drafts:
+        head = _TO_BE_NUMBERED if type_name in TREE else _moved(body, head)
+    return head
+
+
+def _moved(body: Body, head: int | object | None) -> int | object | None:
+    return body.to if isinstance(body, Head) else head

@@ -200,6 +200,17 @@ def _spelled(value: Any) -> str:
     return _ENCODER.encode(value).decode()
 
 
+def canonical(data: bytes) -> bytes:
+    """Return JSON with the keys of every object in order, to compare what two texts say."""
+    return dumps(_in_order(loads(data)))
+
+
+def _in_order(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _in_order(value[name]) for name in sorted(value)}
+    return [_in_order(each) for each in value] if isinstance(value, list) else value
+
+
 def type_of(body: Body) -> str:
     """Return the ``type`` that stands on a body's line."""
     return body.type if isinstance(body, Unknown) else TYPES[type(body)]

@@ -286,15 +286,28 @@ class Entry(Struct, gc=False):
         return self.line[-10:-2]
 
 
-class Position(Struct, frozen=True, gc=False):
+class Position(Struct, frozen=True, gc=False, eq=False):
     """Where a durable entry is: its number.
 
-    In a store of files also the byte at which it starts, and the number of the file.
+    In a store of files also the byte at which it starts, and the number of the file. ``known``
+    tells that the call which returned it wrote nothing, because the entry was there already. Two
+    positions of the same entry are equal, whatever ``known`` says.
     """
 
     seq: int
     offset: int | None = None
     segment: int | None = None
+    known: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether it is the position of the same entry."""
+        if not isinstance(other, Position):
+            return NotImplemented
+        return (self.seq, self.offset, self.segment) == (other.seq, other.offset, other.segment)
+
+    def __hash__(self) -> int:
+        """Return the hash of what is compared."""
+        return hash((self.seq, self.offset, self.segment))
 
 
 def is_undecoded(entry: Entry) -> bool:

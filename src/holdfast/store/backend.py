@@ -117,8 +117,8 @@ class Log(Protocol):
     def find(self, seq: int) -> Entry | None:
         """Return the entry numbered ``seq``, ``None`` if it cannot be read."""
 
-    def entries_with_id(self) -> Iterator[Entry]:
-        """Yield the entries that carry an id, also those that rewrites have left out."""
+    def find_id(self, id: str) -> Entry | None:
+        """Return the last entry with that id, also one that a rewrite has left out."""
 
     def live_events(self) -> list[Event]:
         """Return the text of running streams, and of streams that a crash left."""
@@ -193,6 +193,15 @@ class LogWriter(RoundLog, Protocol):
 
     def let_go(self, log: Log) -> None:
         """Let a view be closed when it is of no use any more."""
+
+    def has_grown(self) -> bool:
+        """Tell whether ``save_ids`` may be worth it when the session is closed."""
+
+    def save_ids(self, log: Log, *, closing: bool = False) -> None:
+        """Save what finds ids without reading history, if it is worth it. No append waits for it.
+
+        ``log`` is held. Nothing depends on it: what was not saved is read again.
+        """
 
     def rewrite(self, keep: Callable[[Entry], bool], state: State) -> tuple[Compaction, State]:
         """Replace the log by a copy of the lines for which ``keep`` says yes.

@@ -15,6 +15,7 @@ from bisect import bisect_right
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,7 +85,6 @@ class _Kept(Struct, eq=False):
     id: str
     header: Header
     entries: list[Entry] = field(default_factory=list)
-    left_out: list[Entry] = field(default_factory=list)
     blobs: dict[str, bytes] = field(default_factory=dict)
     live: list[Event] = field(default_factory=list)
     live_version: int = 0
@@ -93,6 +93,19 @@ class _Kept(Struct, eq=False):
     holder: object | None = None
     held_since: str = ""
     written: str = ""
+    ids: dict[str, Entry] = field(default_factory=dict)
+    indexed: int = -1
+    """The entries with an id up to this number, for ``by_id``."""
+
+    def by_id(self, id: str) -> Entry | None:
+        """Return the last entry with that id."""
+        entries = self.entries
+        start = bisect_right(entries, self.indexed, key=attrgetter("seq"))
+        for entry in entries[start:]:
+            if entry.id is not None:
+                self.ids[entry.id] = entry
+        self.indexed = entries[-1].seq
+        return self.ids.get(id)
 
     def held_by(self) -> Holder | None:
         """Return who writes to it: always this process."""
@@ -158,11 +171,11 @@ class MemoryLog:
         found = self._entries[place] if place >= 0 else None
         return found if found is not None and found.seq == seq else None
 
-    def entries_with_id(self) -> Iterator[Entry]:
-        """Yield the entries that carry an id, also those that rewrites have left out."""
-        for entry in (*self._kept.left_out, *self._entries[: self._end]):
-            if entry.id is not None:
-                yield entry
+    def find_id(self, id: str) -> Entry | None:
+        """Return the last entry with that id, also one that a rewrite has left out."""
+        found = self._kept.by_id(id)
+        end = self._entries[self._end - 1].seq
+        return found if found is not None and found.seq <= end else None
 
     def live_events(self) -> list[Event]:
         """Return the text of running streams, and of those that nobody finished."""
@@ -310,16 +323,22 @@ class MemoryLogWriter:
     def let_go(self, log: Log) -> None:
         """Do nothing."""
 
+    def has_grown(self) -> bool:
+        """Say no: ids are found in memory."""
+        return False
+
+    def save_ids(self, log: Log, *, closing: bool = False) -> None:
+        """Do nothing: ids are found in memory."""
+
     def rewrite(self, keep: Callable[[Entry], bool], state: State) -> tuple[Compaction, State]:
         """Replace the lines by those for which ``keep`` says yes."""
         kept, cursor = self._kept(), self.cursor
         before = MemoryLog(kept)
         copy = LogCopy(before, self._header, keep, lambda _: state, cursor.next_seq)
         entries = _parsed(copy)
-        still_there = {entry.seq for entry in entries if entry.id is not None}
+        kept.by_id("")  # entries that are left out are still found
         with self._backend.changed:
-            lost = [each for each in before.entries_with_id() if each.seq not in still_there]
-            kept.left_out, kept.entries = lost, entries
+            kept.entries = entries
             last = entries[-1]
             self._durable = kept, Cursor(last.seq, last.seq + 1, last.sum, copy.state.head)
         return Compaction(before.size_bytes, copy.size_bytes, copy.left_out, ""), copy.state

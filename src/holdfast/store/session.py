@@ -6,6 +6,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET, UnsetType
+
 from holdfast.errors import FormatTooNew, UsageError
 from holdfast.model.entry import FORMAT, Body, Checkpoint, Custom, Head, Meta, Position, Usage
 from holdfast.model.ids import new_name
@@ -134,26 +136,60 @@ class Session:
 
     # Appending
 
-    def append(self, item: Body | Sequence[Body], id: str | None = None) -> Position:
+    def append(
+        self,
+        item: Body | Sequence[Body],
+        id: str | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        expect_head: EntryRef | UnsetType = UNSET,
+    ) -> Position:
         """Append a message (or another body) and return its position once it is durable.
 
-        A list is one atomic batch: after a crash all of it is there, or nothing. With an ``id``
-        the call is idempotent: if an entry of that id exists, its position is returned and nothing
-        is written.
+        A list is one atomic batch: after a crash all of it is there, or nothing.
+
+        Args:
+            item: a body, or a list of them.
+            id: makes the call idempotent: if an entry, or batch, of that id has this content, its
+                position is returned with ``known`` set, and nothing is written.
+            ids: one id for each entry of a list. The first entries may be known; only the rest is
+                written, as one batch, and ``known`` is set if nothing was.
+            expect_head: append only if this entry is the head (``None``: if the branch is empty);
+                compared and appended in one step. Ids that are known are found first.
 
         Raises:
+            IdConflict: the id belongs to other content, or a known id follows a new one in
+                ``ids``. Nothing was appended.
+            HeadMoved: another entry is the head. Nothing was appended.
             DiskFull: accepted and numbered, waiting for room. The same call again waits for the
                 same entries and does not write them twice.
             WriteFailed: the journal cannot be written any more.
             UsageError: it cannot be stored, or this session is closed or read-only.
         """
         recorder = self._recorder or self._writable()  # it refuses what else there is to refuse
-        return recorder.append([item] if type(item) is Message else as_list(item), id)
+        if expect_head is not UNSET:
+            expect_head = number_of(expect_head)
+        items = [item] if type(item) is Message else as_list(item)
+        return recorder.append(items, id, ids, expect_head)
 
-    def submit(self, item: Body | Sequence[Body], id: str | None = None) -> Ticket:
-        """Append in the background: returns a ticket to wait for or to await."""
+    def submit(
+        self,
+        item: Body | Sequence[Body],
+        id: str | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        expect_head: EntryRef | UnsetType = UNSET,
+    ) -> Ticket:
+        """Append in the background: returns a ticket to wait for or to await.
+
+        Arguments and errors are those of ``append``; waiting raises ``IdConflict`` and
+        ``HeadMoved``. An error of a ticket that was never waited for is raised by ``close``.
+        """
         recorder = self._recorder or self._writable()  # as above
-        return recorder.submit([item] if type(item) is Message else as_list(item), id)
+        if expect_head is not UNSET:
+            expect_head = number_of(expect_head)
+        items = [item] if type(item) is Message else as_list(item)
+        return recorder.submit(items, id, ids, expect_head)
 
     def adopt(self, pasts: Sequence[ImportedEntry], source: str = "a program") -> Position:
         """Append entries of a conversation that took place elsewhere: one batch, durable on return.
@@ -394,6 +430,11 @@ class Session:
     def seq(self) -> int:
         """The number of the last durable entry, -1 before the first; copies nothing."""
         return self._reading.state.seq
+
+    @property
+    def head(self) -> int | None:
+        """The number of the last entry of the current branch, ``None`` if the branch is empty."""
+        return self._reading.state.head
 
     @property
     def totals(self) -> Totals:

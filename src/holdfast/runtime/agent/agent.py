@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from holdfast.errors import UsageError
+from holdfast.errors import IdConflict, UsageError
 from holdfast.journal.ticket import Ticket
 from holdfast.model.entry import Body, Entry, Meta, Queued, Usage
 from holdfast.model.message import AnyPart, File, Image, Message, Text, system
@@ -297,7 +297,11 @@ class Agent:
         if changed and (id is None or self.session.seq < 0):
             await asyncio.to_thread(lambda: self.session.update(**changed))
         elif changed:
-            await self.session.submit(Meta(changed), id)
+            try:
+                await self.session.submit(Meta(changed), id)
+            except IdConflict:  # recorded by this request before; what differs came later
+                if self.session.trouble is not None:
+                    raise self.session.trouble from None  # it still waits
 
     async def close(self) -> None:
         """Let go of the provider. The session belongs to whoever opened it."""

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
-from holdfast.errors import UsageError
+from holdfast.errors import IdConflict, UsageError
 from holdfast.model.entry import Body, Custom, Entry, Head, Tool, Turn
 from holdfast.model.message import FileChange
 from holdfast.runtime.agent import foreign
@@ -250,7 +250,11 @@ def carry_out(
         entries += closing(session, planned.to)
         entries.append(Head(planned.to))
     if entries:
-        session.append(entries, id)
+        try:
+            session.append(entries, id)
+        except IdConflict:  # recorded by this call before, when less had been done
+            if session.trouble is not None:
+                raise session.trouble from None  # it still waits
     return done
 
 

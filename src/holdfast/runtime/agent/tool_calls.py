@@ -20,6 +20,7 @@ from itertools import groupby
 
 from msgspec import Struct
 
+from holdfast.errors import IdConflict
 from holdfast.model.entry import Approval, Body, Tool
 from holdfast.model.message import Message, Text, ToolCall, ToolResult
 from holdfast.runtime.agent.cancellation import CancelToken, Stopped
@@ -293,9 +294,10 @@ class ToolCalls:
     async def _append(self, entries: list[Body], id: str | None = None) -> None:
         if entries:
             ticket = self._with.session.submit(entries, id)
-            await self._with.durable(ticket, giving_up=self._gives_up)
-            if id is not None and ticket.entries[-1].body != entries[-1]:
-                await self._append(entries)  # the id was used before, for something else
+            try:
+                await self._with.durable(ticket, giving_up=self._gives_up)
+            except IdConflict:  # a client reused the id of a request for another one
+                await self._append(entries)
                 return
         for entry in entries:
             if isinstance(entry, Message):

@@ -20,7 +20,7 @@ from holdfast.journal.bounded import (
 )
 from holdfast.journal.format import parse, timestamp
 from holdfast.model.ids import new_name
-from holdfast.store.local.layout import JOURNAL_NAME, segment_name
+from holdfast.store.local.layout import ARCHIVE_NAME, JOURNAL_NAME, segment_name
 from holdfast.store.local.lock import AppendTarget
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from holdfast.store.write.rewrite import LogCopy
 
 _LOG = logging.getLogger("holdfast")
-ARCHIVE_NAME = "archive"
 _CHUNK_BYTES = 1024 * 1024
 
 
@@ -69,7 +68,7 @@ def archived(files: Files, folder: Path) -> Iterator[Entry]:
                     for line in lines(unpacked(reader.chunks(), "gzip", spent=spent)):
                         spent += line.size_bytes
                         if line.data is not None and b'"id":"' in line.data:
-                            entry = parse(line.data, None, 0, 1)
+                            entry = parse(line.data, None, 0, 0)  # in no file of the journal
                             if entry is not None and entry.id is not None:
                                 yield entry
             except (BrokenPacking, TooMuch) as error:

@@ -46,6 +46,7 @@ _CONTINUATION = re.compile(r"journal\.([1-9][0-9]{0,8})\.jsonl")
 
 JOURNAL_NAME = "journal.jsonl"
 DAMAGED_NAME = "damaged"
+ARCHIVE_NAME = "archive"
 LIVE_NAME = "live.jsonl"
 
 

@@ -40,11 +40,12 @@ from holdfast.model.codec import encode_body
 from holdfast.model.entry import FORMAT, Continues, Header
 from holdfast.store.local import compact
 from holdfast.store.local.blobs import Blobs
+from holdfast.store.local.id_index import SAVE_AT_CLOSE_BYTES
 from holdfast.store.local.layout import JOURNAL_NAME, LIVE_NAME, os_errors, segment_name
 from holdfast.store.local.live import LiveFile, has_live_text
 from holdfast.store.local.lock import AppendTarget, Lock
 from holdfast.store.local.provenance import close_foreign, record_reception
-from holdfast.store.local.reader import OwnLog
+from holdfast.store.local.reader import Journal, OwnLog
 from holdfast.store.types import IMPORT, Compaction, Receipt
 from holdfast.store.write.rewrite import LogCopy
 from holdfast.version import __version__
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from holdfast.model.state import State
     from holdfast.store.backend import Log
     from holdfast.store.local.layout import Home
-    from holdfast.store.local.reader import Journal
     from holdfast.store.types import Span
 
 _RESERVE_BYTES = 1024 * 1024
@@ -92,8 +92,9 @@ class FileLogWriter:
         self.location = home.folder(header.session) if place is None else place.folder
         self._appender = Appender(home.files, header)
         self._durable = place, cursor or Cursor(None, 0, b"", None)
-        self._view = OwnLog(home.files)
+        self._view = OwnLog(home.files, home.origin_key)
         self._note_again = 0.0
+        self._opened_at = 0 if place is None else place.end // SAVE_AT_CLOSE_BYTES
 
     @property
     def place(self) -> AppendTarget | None:
@@ -218,6 +219,21 @@ class FileLogWriter:
         """Let a view be closed when it is of no use any more."""
         self._view.release(log)
 
+    def has_grown(self) -> bool:
+        """Tell whether the journal has grown enough since it was opened to save where ids are.
+
+        By crossing a boundary, so that many short openings in a row have it saved as well.
+        """
+        place = self._durable[0]
+        now = 0 if place is None else place.end // SAVE_AT_CLOSE_BYTES
+        return now > self._opened_at
+
+    def save_ids(self, log: Log, *, closing: bool = False) -> None:
+        """Save what finds ids without reading history, if it is worth it."""
+        assert isinstance(log, Journal)
+        with suppress(OSError):  # then it is read again
+            log.ids.save(log, closing=closing)
+
     # Rewriting
 
     def rewrite(self, keep: Callable[[Entry], bool], state: State) -> tuple[Compaction, State]:
@@ -235,11 +251,17 @@ class FileLogWriter:
         header = replace(self._header, holds=place.segment)
         copy = LogCopy(journal, header, keep, lambda _: state, cursor.next_seq)
         before = journal.size_bytes
+        ids = journal.ids
+        ids.catch_up(journal)  # from files that are about to be replaced
         new_place, archived = compact.replace_journal(self._files, place, journal, copy)
         assert copy.last is not None
         last = copy.last
         self.move(new_place, Cursor(last.seq, last.seq + 1, last.sum, copy.state.head))
-        self._view.close()  # else the old file would take its room until somebody reads
+        self._view.close()  # else the old file would take its room
+        with suppress(OSError):  # then the archives are read when an id is looked for
+            renewed = self._view.of(new_place)
+            renewed.ids.continue_in(renewed, ids)
+        self._view.close()
         return Compaction(before, copy.size_bytes, copy.left_out, str(archived)), copy.state
 
     def move(self, place: AppendTarget, cursor: Cursor) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from holdfast.store.local.layout import Home
     from holdfast.store.local.repair import Tail
 
-_TEMPORARY = re.compile(r"\.(?:journal(?:\.\d+)?|live)\.jsonl\.[a-z2-9]{8}")
+_TEMPORARY = re.compile(r"\.(?:(?:journal(?:\.\d+)?|live)\.jsonl|ids\.json)\.[a-z2-9]{8}")
 
 
 def open_to_read(home: Home, folder: Path, key: str | None) -> Opened:
@@ -45,6 +45,7 @@ def open_to_read(home: Home, folder: Path, key: str | None) -> Opened:
         DamagedJournal: nothing in it can be read, or it is the session of another key.
     """
     journal = Journal(home.files, folder)
+    journal.key = home.origin_key
     try:
         return _view(home, journal, key)
     except BaseException:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import DamagedJournal
 from holdfast.journal.damage import Damage, Record
 from holdfast.model.entry import Entry, Header
+from holdfast.store.local.id_index import IdIndex
 from holdfast.store.local.live import read_live
 from holdfast.store.local.segment import Block, Segment
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from holdfast.model.event import Event
     from holdfast.store.backend import Log
     from holdfast.store.local.lock import AppendTarget
+    from holdfast.store.local.provenance import OriginKey
 
 MOST_FILES_HELD = 10**6
 
@@ -60,6 +62,9 @@ class Journal:
         self.files = files
         self.folder = folder
         self.segments: list[Segment] = []
+        self.key: OriginKey | None = None
+        """Of the home; without it ids are found by reading everything."""
+        self._ids: IdIndex | None = None
         with ExitStack() as undo:
             undo.callback(self.close)
             if instead is not None:
@@ -192,14 +197,16 @@ class Journal:
                         after = record.seq
                         yield record
 
-    def entries_with_id(self) -> Iterator[Entry]:
-        """Yield the entries that carry an id, first those that rewrites have archived."""
-        from holdfast.store.local.compact import archived  # noqa: PLC0415  gzip costs 3 ms
+    def find_id(self, id: str) -> Entry | None:
+        """Return the last entry with that id, also one that a rewrite has archived."""
+        return self.ids.find(self, id)
 
-        yield from archived(self.files, self.folder)
-        for record in self.records():
-            if isinstance(record, Entry) and record.id is not None:
-                yield record
+    @property
+    def ids(self) -> IdIndex:
+        """Where the ids are."""
+        if self._ids is None:
+            self._ids = IdIndex(self, self.key)
+        return self._ids
 
     def live_events(self) -> list[Event]:
         """Return the text of running streams, and of streams that a crash left."""
@@ -216,8 +223,9 @@ class Journal:
 class OwnLog:
     """What the writer of a journal reads of it. The caller holds the writer's mutex."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, key: OriginKey) -> None:
         self._files = files
+        self._key = key
         self._journal: Journal | None = None
         self._holders: Counter[Log] = Counter()
 
@@ -227,6 +235,7 @@ class OwnLog:
             self.close()
         if self._journal is None:
             self._journal = self._open(place)
+            self._journal.key = self._key
         self._journal.last.size = self._journal.last.end = place.end
         return self._journal
 

@@ -133,8 +133,7 @@ class SessionReader:
                 return None
             if isinstance(which, int):
                 return log.find(which) if 0 <= which <= self.state.seq else None
-            found = _backward(log, self.state.seq + 1)
-            return next((entry for entry in found if entry.id == which), None)
+            return log.find_id(which)
 
     def _on_branch(self, log: Log, before: int) -> Iterator[Entry]:
         """Yield the current branch from the head, or from the last entry before one, backwards."""

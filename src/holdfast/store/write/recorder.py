@@ -20,8 +20,10 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from msgspec import UNSET, UnsetType
+
 from holdfast.errors import DiskFull, HoldfastError, UsageError
-from holdfast.journal.ticket import Draft, Ticket
+from holdfast.journal.ticket import Draft, DuplicateTicket, Ticket
 from holdfast.journal.worker import BackgroundWorker
 from holdfast.journal.writer import GroupCommitter
 from holdfast.model.entry import Body, Entry, Header, Position
@@ -29,7 +31,7 @@ from holdfast.model.message import Message
 from holdfast.store.read.branch import Branch
 from holdfast.store.read.fold import fold
 from holdfast.store.write.blob_refs import Unwritten, put_back
-from holdfast.store.write.dedup import AppendIds
+from holdfast.store.write.dedup import AppendIds, checked_ids, known_entries
 from holdfast.store.write.encode import encode_all, encode_mark, seal_all
 from holdfast.store.write.listeners import Listeners
 from holdfast.store.write.preamble import Preamble
@@ -47,7 +49,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("holdfast")
 _RETRY_SECONDS = 0.5
-_LONGEST_ID = 1000
 
 
 class Recorder:
@@ -73,8 +74,9 @@ class Recorder:
         self.state = state
         self.branch = Branch()
         self.introduction = Preamble(self._writer, header, first_meta, state.gaps)
-        self._known = AppendIds(self._writer, log_writer)
+        self._known = AppendIds()
         self.listeners = Listeners(self.mutex)
+        self._ids_grow = False  # whether it may be worth to save where ids are
         self._finished: list[str] = []  # streams whose messages became durable
         self.closed = False  # set under the mutex
         self._door = threading.Lock()  # shut by a thread that wants the session to come to rest
@@ -155,7 +157,7 @@ class Recorder:
         return [
             put_back(body, unwritten)
             for ticket in tickets
-            for _, body, _ in ticket.drafts
+            for _, body, _ in ticket.drafts[len(ticket.known_entries) :]
             if isinstance(body, Message)
         ]
 
@@ -164,19 +166,20 @@ class Recorder:
     def _accept(
         self,
         items: Sequence[Body],
-        id: str | None,
+        id: str | None = None,
+        ids: Sequence[str] | None = None,
+        expect_head: int | UnsetType | None = UNSET,
         payloads: Sequence[bytes] = (),
         *,
         resumable: bool = False,
         finishes_stream: bool = False,
     ) -> Ticket:
-        """Check, encode and queue bodies as one batch; whoever writes it numbers it."""
+        """Check, encode and queue bodies as one batch; the thread that writes it numbers it."""
         if self._forked:
             self.check_ours()
         if not items:
             raise UsageError("There is nothing to append: the list is empty.")
-        if id is not None and not (isinstance(id, str) and 0 < len(id) <= _LONGEST_ID):
-            raise UsageError(f"An entry's id is a string of 1 to {_LONGEST_ID} characters.")
+        given = checked_ids(len(items), id, ids) if id is not None or ids is not None else ()
         drafts, taken_out = encode_all(items)
         payloads = [*payloads, *taken_out]
         while True:
@@ -185,41 +188,54 @@ class Recorder:
                     if self.closed:
                         self._check_open()
                     known = None
-                    if id is not None or self._known.refused:
-                        known = self._known.find(drafts, id, resumable=resumable)
+                    if given or self._known.refused:
+                        known = self._known.find(drafts, given, resumable=resumable)
                     if known is not None:
                         return known
                     if not self.introduction.given or self.introduction.unnoted:
                         self.introduction.enqueue()
-                    if id is not None:
-                        return self._known.enqueue(drafts, id, payloads)
-                    ticket = self._writer.enqueue(drafts, None, payloads)
+                    ticket = self._writer.enqueue(drafts, given, payloads, (), expect_head)
+                    if given:
+                        self._known.note(ticket)
                     if finishes_stream:
                         ticket.finishes_stream = True
                     return ticket
-            with self._door:  # not with the mutex: whoever shut it needs that
+            with self._door:  # not with the mutex: the thread that shut it needs that
                 pass
 
     def append(
-        self, items: Sequence[Body], id: str | None = None, payloads: Sequence[bytes] = ()
+        self,
+        items: Sequence[Body],
+        id: str | None = None,
+        ids: Sequence[str] | None = None,
+        expect_head: int | UnsetType | None = UNSET,
+        payloads: Sequence[bytes] = (),
     ) -> Position:
         """Append and return once durable; ``payloads`` are the blobs that items name.
 
         After ``DiskFull`` the same call takes up the entries that wait instead of new ones.
         """
-        ticket = self._accept(items, id, payloads, resumable=True)
+        ticket = self._accept(items, id, ids, expect_head, payloads, resumable=True)
         try:
+            if isinstance(ticket, DuplicateTicket):
+                self.settle(ticket.original)
+                return ticket.position
             return self.settle(ticket)
         except DiskFull:
             with self.mutex:
-                self._known.refuse(ticket, id)
+                self._known.refuse(ticket)
             raise
 
     def submit(
-        self, items: Sequence[Body], id: str | None = None, payloads: Sequence[bytes] = ()
+        self,
+        items: Sequence[Body],
+        id: str | None = None,
+        ids: Sequence[str] | None = None,
+        expect_head: int | UnsetType | None = UNSET,
+        payloads: Sequence[bytes] = (),
     ) -> Ticket:
         """Append in the background."""
-        ticket = self._accept(items, id, payloads)
+        ticket = self._accept(items, id, ids, expect_head, payloads)
         if not self._pump.awake:
             self._wake()
         return ticket
@@ -254,7 +270,7 @@ class Recorder:
         entries = seal_all(pasts, cursor.next_seq - 1, cursor.chain)
         payloads = [payload for past in pasts for payload in past.payloads]
         drafts = [past.draft for past in pasts]
-        ticket = self._writer.enqueue(drafts, None, payloads, entries)
+        ticket = self._writer.enqueue(drafts, (), payloads, entries)
         self.branch.forget()  # what is adopted need not hang on the head
         return ticket
 
@@ -262,7 +278,7 @@ class Recorder:
         """Wait for a ticket and tell listeners."""
         try:
             self._writer.wait(ticket)
-            if ticket.error is not None:
+            if ticket.error is not None or ticket.known:
                 return ticket.wait()
             last = ticket.entries[-1]  # as ``Entry.position``, but every append comes this way
             return Position(last.seq, last.offset, last.segment) if last.segment else last.position
@@ -274,6 +290,8 @@ class Recorder:
                 self._let_streams_go()
             if self.listeners.untold:
                 self.listeners.tell()
+            if self._ids_grow:
+                self._wake()
 
     def flush(self) -> None:
         """Return when everything accepted so far is durable."""
@@ -301,7 +319,7 @@ class Recorder:
     # Streams
 
     def _finish_stream(self, items: Sequence[Body]) -> Ticket:
-        ticket = self._accept(items, None, finishes_stream=True)
+        ticket = self._accept(items, finishes_stream=True)
         self._wake()
         return ticket
 
@@ -341,6 +359,20 @@ class Recorder:
 
     # What the writer calls
 
+    def find_known(self, ticket: Ticket) -> list[Entry]:
+        """Return the entries that the first drafts of a ticket with ids became earlier."""
+        try:
+            with self.log_writer.errors("cannot be read"), self.held_journal() as log:
+                known = [] if log is None else known_entries(log, ticket)
+        except HoldfastError:
+            with self.mutex:
+                self._known.forget(ticket)  # it is rejected
+            raise
+        if len(known) == len(ticket.drafts):
+            with self.mutex:
+                self._known.forget(ticket)
+        return known
+
     def mark_after(self, entries: list[Entry]) -> Draft | None:
         """Return the mark that ends a round; none if the state is more than a line can hold."""
         return encode_mark(fold(entries, self.state))
@@ -354,6 +386,9 @@ class Recorder:
             entries += ticket.entries
             if ticket.trailer:
                 entries += ticket.trailer
+                self._ids_grow = True
+            if ticket.ids:
+                self._known.forget(ticket)
             if ticket.finishes_stream:
                 message = ticket.entries[0].body  # others may go along with it
                 assert isinstance(message, Message)
@@ -411,9 +446,19 @@ class Recorder:
         idle = self._writer.drain()
         self._deliver()
         delay = self.streams.work()
+        if self._ids_grow:
+            self._ids_grow = False
+            self._save_ids()
         if idle:
             return delay
         return _RETRY_SECONDS if delay is None else min(delay, _RETRY_SECONDS)
+
+    def _save_ids(self, *, closing: bool = False) -> None:
+        """Save where ids are, if it is worth it; what fails is done again."""
+        errors = self.log_writer.errors("cannot be read")
+        with suppress(HoldfastError), errors, self.held_journal() as log:
+            if log is not None:
+                self.log_writer.save_ids(log, closing=closing)
 
     # Rewriting and closing
 
@@ -421,7 +466,6 @@ class Recorder:
         """Go on in a rewritten log. The caller holds the mutex and nothing is queued."""
         self.state = state
         self.introduction.forget_damage()
-        self._known.forget_ids()
         self.branch.forget()
 
     @property
@@ -456,9 +500,12 @@ class Recorder:
         except HoldfastError:
             self._let_go()
             raise
+        if self.log_writer.has_grown():
+            self._save_ids(closing=True)
         self._let_go()
         self._deliver()
         self._writer.raise_unseen()
+        self._writer.raise_rejected()
 
     def __del__(self) -> None:
         """Free the lock of a session that was dropped without being closed.
