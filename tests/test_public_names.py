@@ -57,7 +57,7 @@ STORE = {
     "create": "workspace= session_id= **meta",
     "open": "id mode=",
     "session": "key mode= **meta",
-    "list": "workspace= project= limit= since= until= progress=",
+    "list": "workspace= project= limit= since= until= key_prefix= progress=",
     "search": "text limit= order= substring= once= progress= **where",
     "delete": "id",
     "restore": "id",

@@ -118,7 +118,7 @@ def _lines_of(chat: _Chat, file: Path, reading: SourceReader) -> Iterator[Item]:
     document = reading.document(file)
     yield from chat.about(document if type(document) is dict else {})
     if chat.is_begun:
-        yield from chat.replace(records(document, "messages"))
+        yield from chat.set_messages(records(document, "messages"))
     for line in [] if chat.is_begun else records(document, "messages"):
         yield from chat.take(line)
 
@@ -200,9 +200,9 @@ class _Chat:
             self._has_title = True
             yield MetaItem({"title": text(changes, "summary")})
         if type(changes.get("messages")) is list:
-            yield from self.replace(records(changes, "messages"))
+            yield from self.set_messages(records(changes, "messages"))
 
-    def replace(self, messages: list[dict[str, Any]]) -> Iterator[Item]:
+    def set_messages(self, messages: list[dict[str, Any]]) -> Iterator[Item]:
         """Take the conversation as it is now; what was said before is not said again."""
         yield from self.flush()
         place: str | None = None
