@@ -69,6 +69,9 @@ class FakeOwner:
     def find_known(self, ticket: Ticket) -> list[Entry]:
         return []
 
+    def join(self) -> None:
+        """Make a taken place an error."""
+
     def mark_after(self, entries: list[Entry]) -> Draft:
         return draft(Mark(state={"seq": entries[-1].seq}))
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import UNSET, UnsetType
 
-from holdfast.errors import DiskFull, HeadMoved, HoldfastError, WriteFailed
+from holdfast.errors import DiskFull, HeadMoved, HoldfastError, SessionExists, WriteFailed
 from holdfast.journal.format import Cursor, assign_sequence
 from holdfast.journal.ticket import Draft, Ticket
 from holdfast.model.entry import LARGEST_SEQ, TREE, Body, Entry, Head
@@ -82,6 +82,13 @@ class Owner(Protocol):
         Raises:
             IdConflict: one of the ids is that of another entry.
             StorageError: the log cannot be read.
+        """
+
+    def join(self) -> RoundLog | None:
+        """Return the log of the session that another process made in the place of a new one.
+
+        Contract: runs without the mutex. What was queued to make a session has left the queue.
+        ``None`` if it has to be an error.
         """
 
     def mark_after(self, entries: list[Entry]) -> Draft | None:
@@ -181,6 +188,21 @@ class GroupCommitter:
             ticket.expect_head = expect_head
             self._conditional = True
         self._queue.append(ticket)
+        return ticket
+
+    def withdraw(self, tickets: list[Ticket]) -> None:
+        """Take tickets that nobody reads out of the queue. The caller holds the mutex."""
+        for ticket in tickets:
+            ticket.settle(None)
+        self._queue = [ticket for ticket in self._queue if ticket not in tickets]
+
+    def enqueue_first(self, drafts: list[Draft]) -> Ticket:
+        """Queue drafts before everything else; nothing in the queue is numbered.
+
+        The caller holds the mutex.
+        """
+        ticket = Ticket(self, drafts)
+        self._queue = [ticket, *self._queue]
         return ticket
 
     def subscribe(self, ticket: Ticket, callback: Callable[[], None]) -> int:
@@ -485,7 +507,21 @@ class GroupCommitter:
         for ticket in tickets:
             if ticket.payloads:
                 payloads += ticket.payloads
-        self._log.append(entries, payloads, after)
+        try:
+            self._log.append(entries, payloads, after)
+        except SessionExists:
+            log = self._owner.join()
+            if log is None:
+                raise
+            self._continue_in(log)
+
+    def _continue_in(self, log: RoundLog) -> None:
+        """Write what waits to a session that another process has made meanwhile."""
+        with self.mutex:
+            for ticket in self._queue:
+                ticket.entries = ()  # the numbers were those of a session that does not exist
+            self._conditional = True  # ids may be known there
+            self._log = log
 
     def _mark(self, last: Ticket, entries: list[Entry], cursor: Cursor) -> Cursor:
         """Have a mark written behind a round, which is added to; return the cursor behind it."""

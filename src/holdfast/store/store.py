@@ -167,7 +167,18 @@ class Store:
         backend = self._backend
         with backend.errors(f"cannot be searched for {session_id}"):
             ref, writer = backend.ref(session_id), backend.create(header)
-        recorder = Recorder(writer, header, State(), first_meta=lambda: facts)
+
+        def open_existing() -> Opened:
+            with backend.errors("cannot be opened", ref):
+                return backend.open(ref, key, write=True)
+
+        recorder = Recorder(
+            writer,
+            header,
+            State(),
+            first_meta=lambda: facts,
+            open_existing=open_existing if key is not None else None,
+        )
         return self._opened(Session(backend, ref, recorder=recorder, new_meta=facts))
 
     def open(self, id: str | os.PathLike[str], mode: Mode = "write") -> Session:

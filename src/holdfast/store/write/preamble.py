@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from holdfast.journal.damage import Damage
+    from holdfast.journal.ticket import Ticket
     from holdfast.journal.writer import GroupCommitter
     from holdfast.model.entry import DamagePlace
 
@@ -43,6 +44,7 @@ class Preamble:
         self._header = header
         self._first_meta = first_meta
         self.given = False
+        self._first: list[Ticket] = []  # what makes a session, or says who writes to it
         self.unnoted: list[Damage] = []
         self._noted = set(noted)
 
@@ -57,6 +59,20 @@ class Preamble:
     def forget_damage(self) -> None:
         """Know of no damage: the journal was rewritten. The caller holds the mutex."""
         self.unnoted, self._noted = [], set()
+
+    def join(self, damage: Sequence[Damage]) -> None:
+        """Say who writes, instead of making the session: another process has made it.
+
+        The facts that were given for a new one go: those of the session count. The caller holds the
+        mutex.
+        """
+        self._writer.withdraw(self._first)
+        if self._first_meta is not None:
+            self._first_meta().clear()
+        body = _writer_info()
+        self._writer.enqueue_first([(type_of(body), body, encode_body(body)[0])]).seen = True
+        self._first = []
+        self.note(damage)
 
     def enqueue(self) -> None:
         """Queue what is due. The caller holds the mutex.
@@ -80,8 +96,15 @@ class Preamble:
                 meta = self._first_meta() if self._first_meta else {}
                 first += [self._header, Meta(meta)] if meta else [self._header]
             else:
-                first.append(bodies.WriterInfo(os.getpid(), socket.gethostname(), __version__))
+                first.append(_writer_info())
         drafts = [(type_of(body), body, data) for data, body in map(encode_body, first)]
         for draft in drafts:
-            self._writer.enqueue([draft]).seen = True
+            ticket = self._writer.enqueue([draft])
+            ticket.seen = True
+            if not self.given:
+                self._first.append(ticket)
         self.given, self.unnoted = True, later
+
+
+def _writer_info() -> bodies.WriterInfo:
+    return bodies.WriterInfo(os.getpid(), socket.gethostname(), __version__)

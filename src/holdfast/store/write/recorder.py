@@ -15,14 +15,16 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import random
 import threading
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from msgspec import UNSET, UnsetType
 
-from holdfast.errors import DiskFull, HoldfastError, UsageError
+from holdfast.errors import DiskFull, HoldfastError, SessionLocked, UsageError
 from holdfast.journal.ticket import Draft, DuplicateTicket, Ticket
 from holdfast.journal.worker import BackgroundWorker
 from holdfast.journal.writer import GroupCommitter
@@ -43,19 +45,21 @@ if TYPE_CHECKING:
     from holdfast.journal.damage import Damage
     from holdfast.model.event import Event
     from holdfast.model.state import State
-    from holdfast.store.backend import BlobSource, LiveLog, Log, LogWriter
+    from holdfast.store.backend import BlobSource, LiveLog, Log, LogWriter, Opened
     from holdfast.store.types import Span
     from holdfast.store.write.encode import ImportedEntry
 
 _LOG = logging.getLogger("holdfast")
 _RETRY_SECONDS = 0.5
+_JOIN_SECONDS = 5.0
 
 
 class Recorder:
     """Accepts bodies from any thread, keeps their order, publishes what is durable.
 
     ``damage`` belongs to a log that exists. One that does not is made, with ``first_meta``, when
-    the first entry comes.
+    the first entry comes. If another process has made it by then, ``open_existing`` opens it and
+    the entries go there; without it that is an error.
     """
 
     def __init__(
@@ -66,8 +70,10 @@ class Recorder:
         *,
         damage: Sequence[Damage] = (),
         first_meta: Callable[[], dict[str, Any]] | None = None,
+        open_existing: Callable[[], Opened] | None = None,
     ) -> None:
         self._whole = False  # until there is something to close
+        self._open_existing = open_existing
         self.log_writer = log_writer
         self._writer = GroupCommitter(log_writer, self)
         self.mutex = self._writer.mutex
@@ -372,6 +378,30 @@ class Recorder:
             with self.mutex:
                 self._known.forget(ticket)
         return known
+
+    def join(self) -> LogWriter | None:
+        """Open the session that another process made meanwhile; wait while it is locked."""
+        if self._open_existing is None:
+            return None
+        deadline = time.monotonic() + _JOIN_SECONDS
+        opened: Opened | None = None
+        while opened is None:
+            try:
+                opened = self._open_existing()
+            except SessionLocked:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(random.uniform(0.01, 0.05))  # noqa: S311  so that not all come at once
+        writer = opened.writer
+        if writer is None or opened.recovery.interrupted:  # ``Store.session`` takes care of these
+            if writer is not None:
+                writer.release()
+            return None
+        writer.begin_own(opened.state.seq)
+        with self.mutex:
+            self.introduction.join(opened.recovery.damage)
+            self.state, self.log_writer = opened.state, writer
+        return writer
 
     def mark_after(self, entries: list[Entry]) -> Draft | None:
         """Return the mark that ends a round; none if the state is more than a line can hold."""
