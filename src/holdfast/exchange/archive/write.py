@@ -154,7 +154,7 @@ class _Writer:
             if segment.packed is None and self._has_holes(segment.descriptor, size):
                 raise UsageError(
                     f"{segment.path} has holes, which an archive cannot hold. Export a copy "
-                    f"without them: holdfast export {self._session} --redact"
+                    f"without them: holdfast export {self._session} --redact -o FILE.holdfast"
                 )
             chunks = (
                 segment.read(start, min(size, start + _CHUNK_BYTES))
