@@ -12,13 +12,13 @@ import holdfast
 
 NAMES = """
     Approval BadStatus Checkpoint Compaction ConnectFailed Custom Damage DamagedJournal DiskFull
-    EmptyReply Entry Event File FileChange Follower ForeignSession FormatTooNew Head HeadMoved
-    Hit Holder HoldfastError IdConflict Image ImportRejected KeyRefused Label LocalStore Message
-    Meta Migrated Migration Opaque Position Problem ProviderError ProviderUnavailable Queued
-    Recovery Report Session SessionExists SessionLocked SessionNotFound SetAside State
-    StorageError Store Stream Summary Text Thinking Ticket TimedOut Tool ToolCall ToolResult
-    Totals Turn Usage UsageError WriteFailed __version__ assistant open_store system tool_result
-    user
+    EmptyReply Entry Erased Event File FileChange Follower ForeignSession FormatTooNew Head
+    HeadMoved Hit Holder HoldfastError IdConflict Image ImportRejected KeyRefused Label LocalStore
+    Message Meta Migrated Migration Opaque Position Problem ProviderError ProviderUnavailable
+    Queued Recovery Report Session SessionExists SessionLocked SessionNotFound SetAside State
+    StorageError Store Stream Summary Text Thinking Ticket TimedOut Tombstone Tool ToolCall
+    ToolResult Totals Turn Usage UsageError WriteFailed __version__ assistant open_store system
+    tool_result user
 """.split()  # noqa: SIM905  a list of names reads best as a list of names
 
 
@@ -59,7 +59,8 @@ STORE = {
     "session": "key mode= **meta",
     "list": "workspace= project= limit= since= until= key_prefix= progress=",
     "search": "text limit= order= substring= once= progress= **where",
-    "delete": "id",
+    "delete": "id erase= everywhere=",
+    "tombstones": "",
     "restore": "id",
     "cleanup": "older_than",
     "verify": "id progress=",
@@ -87,6 +88,7 @@ SESSION = {
     "rewind": "to",
     "fork": "at= key= events=",
     "compact": "latest_events=",
+    "erase": "which everywhere=",
     "follow": "after= live= wait=",
     "export": "format=",
     "on_entry": "callback",

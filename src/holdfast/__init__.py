@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from holdfast.store.store import LocalStore, Store
     from holdfast.store.types import (
         Compaction,
+        Erased,
         Hit,
         Migrated,
         Migration,
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
         Recovery,
         Report,
         Summary,
+        Tombstone,
     )
     from holdfast.store.write.streams import Stream
 
@@ -106,6 +108,7 @@ __all__ = [
     "DiskFull",
     "EmptyReply",
     "Entry",
+    "Erased",
     "Event",
     "File",
     "FileChange",
@@ -149,6 +152,7 @@ __all__ = [
     "Thinking",
     "Ticket",
     "TimedOut",
+    "Tombstone",
     "Tool",
     "ToolCall",
     "ToolResult",
@@ -189,7 +193,9 @@ _NAMES = {
         "system tool_result user"
     ),
     "model.state": "State Totals",
-    "store.types": "Compaction Hit Migrated Migration Problem Recovery Report Summary",
+    "store.types": (
+        "Compaction Erased Hit Migrated Migration Problem Recovery Report Summary Tombstone"
+    ),
     "store.read.follower": "Follower",
     "store.store": "LocalStore Store",
     "store.session": "Session",

@@ -170,6 +170,22 @@ def test_a_source_that_became_shorter_changes_nothing(store, fake):
     assert texts(store, first.session) == ["a", "b"]
 
 
+def test_what_was_erased_is_not_brought_back(store, fake):
+    first = take(store, fake)
+    with store.open(first.session) as session:
+        place = next(session.entries(types=["message"]))
+        session.erase(place.seq)
+    assert take(store, fake).action == "unchanged"
+    fake.items += [said("c", 2)]
+    with ImportRun(store) as importing:
+        assert importing.standing(fake.source) == "erased"
+    assert take(store, fake).action == "erased"
+    assert texts(store, first.session) == ["b"]
+    store.delete(first.session, erase=True)
+    assert take(store, fake).action == "deleted"
+    assert store.ids() == set()
+
+
 def test_what_was_said_here_keeps_the_head(store, fake):
     first = take(store, fake)
     with store.open(first.session) as session:

@@ -168,7 +168,8 @@ class Gap(Value, frozen=True):
     """Lines lost to damage or left out by a rewrite.
 
     ``reason`` is damage (noted where writing went on; ``segment``, ``offset`` and ``length`` say
-    where it is) or omission (in a rewritten file, in the place of the lines left out). ``before``
+    where it is), omission (in a rewritten file, in the place of the lines left out) or erased (the
+    same for an entry whose content was removed for good; number and parent are its own). ``before``
     and ``after`` are the sequence numbers around the hole. ``chain``, where given, is the checksum
     that the next line was computed from, empty if it is not known.
     """
@@ -246,6 +247,9 @@ TYPES: dict[type[Struct], str] = {struct: name for name, struct in BODIES.items(
 TREE = frozenset({"message", "checkpoint", "tool", "turn", "approval"})
 """Types that have a parent and move the head."""
 
+ERASED = "erased"
+"""The reason of a gap that stands for an entry whose content was removed for good."""
+
 LARGEST_SEQ = 10**15 - 1
 """The last number that an entry may have. A line with a larger one is not read."""
 
@@ -308,6 +312,11 @@ class Position(Struct, frozen=True, gc=False, eq=False):
     def __hash__(self) -> int:
         """Return the hash of what is compared."""
         return hash((self.seq, self.offset, self.segment))
+
+
+def is_erased(entry: Entry) -> bool:
+    """Tell whether a line stands for an entry whose content was removed for good."""
+    return isinstance(entry.body, Gap) and entry.body.reason == ERASED
 
 
 def is_undecoded(entry: Entry) -> bool:

@@ -60,8 +60,10 @@ if TYPE_CHECKING:
         Report,
         Span,
         Summary,
+        Tombstone,
     )
     from holdfast.store.write.encode import ImportedEntry
+    from holdfast.store.write.erase import Erasure
     from holdfast.store.write.rewrite import LogCopy
 
     Progress = Callable[[int, int], None]
@@ -116,6 +118,9 @@ class Log(Protocol):
 
     def find(self, seq: int) -> Entry | None:
         """Return the entry numbered ``seq``, ``None`` if it cannot be read."""
+
+    def find_archived(self, seq: int) -> Entry | None:
+        """Return an entry that a rewrite has left out and the medium still has."""
 
     def find_id(self, id: str) -> Entry | None:
         """Return the last entry with that id, also one that a rewrite has left out."""
@@ -193,6 +198,14 @@ class LogWriter(RoundLog, Protocol):
 
     def let_go(self, log: Log) -> None:
         """Let a view be closed when it is of no use any more."""
+
+    def erase(self, erasure: Erasure, state: State) -> State:
+        """Remove an entry for good from the log and from all that belongs to it.
+
+        ``state`` is what the log must fold to. Returns what it folds to, with the copy's own times.
+        Contract: nothing is queued. If it is cut off, the session is as it was or without the
+        entry, and the next opening removes the rest.
+        """
 
     def has_grown(self) -> bool:
         """Tell whether ``save_ids`` may be worth it when the session is closed."""
@@ -320,6 +333,18 @@ class Trash(Protocol):
 
     def restore(self, wanted: str) -> str:
         """Bring the last deleted session of that id, or unique part of one, back."""
+
+    def erase(self, ref: Ref) -> None:
+        """Remove a session for good, and all that the trash has under its id.
+
+        Leaves a tombstone. Raises ``SessionLocked``; then nothing was changed.
+        """
+
+    def tombstones(self) -> list[Tombstone]:
+        """Return what was erased: sessions, and entries of sessions."""
+
+    def log(self, gone: Deleted) -> Log:
+        """Return a deleted session to read."""
 
     def deleted(self) -> list[Deleted]:
         """Return what is in the trash, last deleted first."""

@@ -48,8 +48,10 @@ from holdfast.store.types import (
     Report,
     Span,
     Summary,
+    Tombstone,
     stamp,
 )
+from holdfast.store.write.erase import kept
 from holdfast.store.write.rewrite import LogCopy
 from holdfast.store.write.staged import StagedLines
 from holdfast.version import __version__
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
     from holdfast.store.search.scan import SearchRequest
     from holdfast.store.types import Hit
     from holdfast.store.write.encode import ImportedEntry
+    from holdfast.store.write.erase import Erasure
 
     Progress = Callable[[int, int], None]
 
@@ -170,6 +173,11 @@ class MemoryLog:
         place = self._place_after(seq) - 1
         found = self._entries[place] if place >= 0 else None
         return found if found is not None and found.seq == seq else None
+
+    def find_archived(self, seq: int) -> Entry | None:
+        """Return an entry that a rewrite has left out, if it was kept for its id."""
+        self._kept.by_id("")
+        return next((entry for entry in self._kept.ids.values() if entry.seq == seq), None)
 
     def find_id(self, id: str) -> Entry | None:
         """Return the last entry with that id, also one that a rewrite has left out."""
@@ -342,6 +350,27 @@ class MemoryLogWriter:
             last = entries[-1]
             self._durable = kept, Cursor(last.seq, last.seq + 1, last.sum, copy.state.head)
         return Compaction(before.size_bytes, copy.size_bytes, copy.left_out, ""), copy.state
+
+    def erase(self, erasure: Erasure, state: State) -> State:
+        """Remove an entry for good."""
+        stored, cursor, seq = self._kept(), self.cursor, erasure.seq
+        log = MemoryLog(stored)
+        copy = LogCopy(
+            log, self._header, lambda each: kept(each, seq), lambda _: state, cursor.next_seq, {seq}
+        )
+        entries = _parsed(copy)
+        with self._backend.changed:
+            stored.by_id("")
+            stored.ids = {name: each for name, each in stored.ids.items() if each.seq != seq}
+            stored.entries = entries
+            named = b"".join(each.line for each in (*entries, *stored.ids.values()))
+            for name in erasure.blobs:
+                if name.encode() not in named:
+                    stored.blobs.pop(name, None)
+            last = entries[-1]
+            self._durable = stored, Cursor(last.seq, last.seq + 1, last.sum, copy.state.head)
+            self._backend.trash.bury(stored, seq, erasure.sum)
+        return copy.state
 
     def release(self) -> None:
         """Let another writer have the session."""
@@ -548,6 +577,7 @@ class MemoryTrash:
     def __init__(self, backend: MemoryBackend) -> None:
         self._backend = backend
         self._deleted: list[tuple[Deleted, _Kept]] = []
+        self._tombstones: list[Tombstone] = []
 
     def move(self, ref: Ref) -> None:
         """Move a session to the trash."""
@@ -569,6 +599,34 @@ class MemoryTrash:
         self._backend.add(found[0][1])
         self._deleted.remove(found[0])
         return found[0][0].id
+
+    def erase(self, ref: Ref) -> None:
+        """Remove a session for good, and what the trash has under its id; leave a tombstone."""
+        with self._backend.changed:
+            there = self._backend.sessions.get(ref.id)
+            if there is not None:
+                there.check_free()
+                del self._backend.sessions[ref.id]
+                self.bury(there)
+            for gone, stored in self._deleted:
+                if gone.id == ref.id:
+                    self.bury(stored)
+            self._deleted = [each for each in self._deleted if each[0].id != ref.id]
+
+    def bury(self, stored: _Kept, seq: int | None = None, line_sum: str | None = None) -> None:
+        """Leave a tombstone."""
+        header = stored.header
+        self._tombstones.append(
+            Tombstone(header.session, header.uid, timestamp(), header.key, seq, line_sum)
+        )
+
+    def tombstones(self) -> list[Tombstone]:
+        """Return what was erased."""
+        return list(self._tombstones)
+
+    def log(self, gone: Deleted) -> MemoryLog:
+        """Return a deleted session to read."""
+        return next(MemoryLog(stored) for each, stored in self._deleted if each == gone)
 
     def deleted(self) -> list[Deleted]:
         """Return what is in the trash, last deleted first."""

@@ -17,7 +17,7 @@ from holdfast.store.read.branch import walk
 from holdfast.store.read.follower import Follower
 from holdfast.store.read.session_reader import SessionReader
 from holdfast.store.read.text_formats import FORMATS, text_of
-from holdfast.store.types import Compaction, ForkOptions, Provenance, Recovery, Span
+from holdfast.store.types import Compaction, Erased, ForkOptions, Provenance, Recovery, Span
 from holdfast.store.validation import (
     EntryRef,
     as_list,
@@ -34,6 +34,7 @@ from holdfast.store.validation import (
 )
 from holdfast.store.write import rewrite, snapshots
 from holdfast.store.write.blob_refs import put_back
+from holdfast.store.write.erase import erase
 from holdfast.store.write.streams import Stream, new_stream
 
 if TYPE_CHECKING:
@@ -47,7 +48,10 @@ if TYPE_CHECKING:
     from holdfast.model.state import State, Totals
     from holdfast.store.backend import Backend, Log, Ref
     from holdfast.store.write.encode import ImportedEntry
+    from holdfast.store.write.erase import Erasure
     from holdfast.store.write.recorder import Recorder
+
+    EraseCopies = Callable[[str, Erasure, bool], tuple[list[str], list[str]]]
 
 _SIGNATURE_DIGITS = 16
 
@@ -79,6 +83,7 @@ class Session:
         self._reading = SessionReader(backend, ref, recorder, log, state, self.recovery.interrupted)
         self._forget: Callable[[Session], None] = lambda _: None
         self._fork: Callable[[Session, Ref, Log, ForkOptions], Session] | None = None
+        self._erase_copies: EraseCopies = lambda *_: ([], [])
         self._new_meta = new_meta if new_meta is not None else {}
 
     def attach(
@@ -86,9 +91,10 @@ class Session:
         *,
         forget: Callable[[Session], None],
         fork: Callable[[Session, Ref, Log, ForkOptions], Session],
+        erase_copies: EraseCopies,
     ) -> None:
-        """Let the store know when the session closes, and make forks."""
-        self._forget, self._fork = forget, fork
+        """Let the store know when the session closes, make forks, and find copies of entries."""
+        self._forget, self._fork, self._erase_copies = forget, fork, erase_copies
 
     @property
     def path(self) -> Path:
@@ -415,6 +421,23 @@ class Session:
         ``compact`` does.
         """
         return rewrite.mend(self._writable())
+
+    def erase(self, which: Position | int, *, everywhere: bool = False) -> Erased:
+        """Remove one entry for good: its bytes are in no file of the store any more.
+
+        A gap with its number stands in its place; messages after it hang on the one before it.
+        Archives, marks, blobs, caches and what repair set aside are cleared of it. Counts and
+        totals stay. Sessions that have a copy of the entry are named in the result; with
+        ``everywhere`` it is erased there, too.
+
+        Raises:
+            DiskFull: there is no room for a copy of the journal. Everything is as it was.
+            UsageError: there is no such entry, or the journal itself needs it.
+        """
+        recorder, seq = self._writable(), required_number(which)
+        done = erase(recorder, seq)
+        also, copies = self._erase_copies(self.id, done, everywhere)
+        return Erased(self.id, seq, also, copies)
 
     # Looking
 

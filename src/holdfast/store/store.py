@@ -8,13 +8,13 @@ be open (list, search, delete, verify) is asked of the medium, behind ``backend`
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from weakref import WeakSet
 
-from holdfast.errors import SessionExists, SessionNotFound, UsageError
+from holdfast.errors import SessionExists, SessionLocked, SessionNotFound, UsageError
 from holdfast.model.entry import FORMAT, Header
 from holdfast.model.ids import (
     SESSION_ID,
@@ -26,10 +26,12 @@ from holdfast.model.ids import (
 )
 from holdfast.model.state import State
 from holdfast.store.catalog.list_query import list_query
+from holdfast.store.read.copies import Relatives
 from holdfast.store.session import Session
 from holdfast.store.types import (
     Compression,
     Deleted,
+    Erased,
     ForkOptions,
     Hit,
     Leftovers,
@@ -38,6 +40,7 @@ from holdfast.store.types import (
     Provenance,
     Report,
     Summary,
+    Tombstone,
 )
 from holdfast.store.validation import Moment, point_in_time, stored_facts, with_project
 from holdfast.store.write.fork import fork
@@ -64,6 +67,7 @@ if TYPE_CHECKING:
     from holdfast.store.local.bulk_publish import Batch
     from holdfast.store.search.documents import Activity
     from holdfast.store.search.query import FilterArgs
+    from holdfast.store.write.erase import Erasure
 
     Activities = list[Activity]
 
@@ -71,6 +75,8 @@ Mode = Literal["write", "read"]
 Migrate = Callable[..., Migration]
 Hits = list[Hit]
 Trash = list[Deleted]  # ``list`` is a method of the store
+Tombstones = list[Tombstone]
+Ids = list[str]
 
 
 class Store:
@@ -227,7 +233,7 @@ class Store:
 
     def _opened(self, session: Session) -> Session:
         opened = self._reading if session.read_only else self._writing
-        session.attach(forget=opened.discard, fork=self._fork)
+        session.attach(forget=opened.discard, fork=self._fork, erase_copies=self._erase_copies)
         opened.add(session)
         return session
 
@@ -338,19 +344,87 @@ class Store:
 
     # What is deleted
 
-    def delete(self, id: str | os.PathLike[str]) -> str:
+    @overload
+    def delete(self, id: str | os.PathLike[str], *, erase: Literal[False] = False) -> str: ...
+
+    @overload
+    def delete(
+        self, id: str | os.PathLike[str], *, erase: Literal[True], everywhere: bool = False
+    ) -> Erased: ...
+
+    def delete(
+        self, id: str | os.PathLike[str], *, erase: bool = False, everywhere: bool = False
+    ) -> str | Erased:
         """Move a session to the trash and return its id; ``restore`` brings it back.
+
+        With ``erase`` it is removed for good, with all that the trash has under its id: no file of
+        the store has its bytes any more. A tombstone with its key and uid stays, and a copy of it
+        is neither imported nor restored. Its forks are named in the result; with ``everywhere``
+        they are erased, too. The key may be used again.
 
         Raises:
             SessionLocked: somebody is writing to it.
         """
+        if everywhere and not erase:
+            raise UsageError("everywhere=True is for erase=True: nothing was deleted.")
+        if erase:
+            return self._erase_session(id, everywhere=everywhere)
+        ref = self._owned(id)
+        self._backend.trash.move(ref)
+        return ref.id
+
+    def _owned(self, id: str | os.PathLike[str]) -> Ref:
         ref = self._resolved(id)
         with self._backend.errors("cannot be deleted", ref):
             if not self._backend.owns(ref):
                 where = self._backend.location
                 raise UsageError(f"{ref.location} is not a session of {where}; delete it by hand.")
-        self._backend.trash.move(ref)
-        return ref.id
+        return ref
+
+    def _erase_session(self, id: str | os.PathLike[str], *, everywhere: bool) -> Erased:
+        try:
+            ref = self._owned(id)
+        except SessionNotFound:
+            if id not in self.deleted_ids():
+                raise
+            ref = self._backend.ref(str(id))
+        forks = Relatives(self._backend).forks_of(ref.id)
+        self._backend.trash.erase(ref)
+        also, copies = self._erase_each(forks) if everywhere else ([], forks)
+        return Erased(ref.id, None, also, copies)
+
+    def _erase_each(self, session_ids: Ids) -> tuple[Ids, Ids]:
+        """Erase sessions; return those that were, and those that are in use."""
+        erased: Ids = []
+        in_use: Ids = []
+        for each in session_ids:
+            try:
+                self._backend.trash.erase(self._backend.ref(each))
+                erased.append(each)
+            except SessionLocked:
+                in_use.append(each)
+        return erased, in_use
+
+    def _erase_copies(self, id: str, erasure: Erasure, everywhere: bool) -> tuple[Ids, Ids]:  # noqa: FBT001  a callback
+        """Look for copies of an entry that was erased; return where it is erased, and where not."""
+        relatives = Relatives(self._backend)
+        found = relatives.with_entry(id, erasure.seq, erasure.sum)
+        if not everywhere:
+            return [], found
+        also: Ids = []
+        for each in found:
+            with suppress(SessionLocked):
+                if self._has(each):
+                    with self.open(each) as session:
+                        session.erase(erasure.seq)
+                for gone in relatives.gone.get(each, ()):
+                    self._backend.trash.purge(gone)
+                also.append(each)
+        return also, [each for each in found if each not in also]
+
+    def tombstones(self) -> Tombstones:
+        """Return what was erased here for good: sessions, and entries of sessions."""
+        return self._backend.trash.tombstones()
 
     def restore(self, id: str) -> str:
         """Bring a deleted session back and return its id."""

@@ -307,6 +307,34 @@ class Compaction(Struct, frozen=True):
     archive: str
 
 
+class Tombstone(Struct, frozen=True, omit_defaults=True):
+    """A record that a session was erased, or with ``seq`` one entry of it.
+
+    ``uid`` tells it from a later session of the same key. ``sum`` is the checksum that the
+    entry's line had.
+    """
+
+    session: str
+    uid: str
+    at: str
+    key: str | None = None
+    seq: int | None = None
+    sum: str | None = None
+
+
+class Erased(Struct, frozen=True):
+    """What was erased: a session, or with ``seq`` one entry of it.
+
+    ``also`` are the sessions in which copies of it were erased too. ``copies`` are those that still
+    have a copy: forks, and for an entry also the session that this one was forked from.
+    """
+
+    session: str
+    seq: int | None = None
+    also: list[str] = field(default_factory=list)
+    copies: list[str] = field(default_factory=list)
+
+
 class ForkOptions(Struct, frozen=True):
     """What a fork is made of: the last entry of the branch, its key, and whether events go along.
 

@@ -19,6 +19,7 @@ from holdfast.exchange.importing.importer import (
     CREATED,
     DELETED,
     EMPTY,
+    ERASED,
     GROWN,
     SHORTER,
     UNCHANGED,
@@ -40,7 +41,8 @@ _SAID = {
     BRANCHED: "had changed: the new part is a branch",
     SHORTER: "shorter than before: skipped",
     EMPTY: "empty: skipped",
-    DELETED: "in the trash: skipped",
+    DELETED: "deleted here: skipped",
+    ERASED: "has entries that were erased here: skipped",
     UNCHANGED: "unchanged",
 }
 

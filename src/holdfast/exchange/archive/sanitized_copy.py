@@ -155,7 +155,7 @@ class SanitizedCopy:
             case Header():
                 return self._header(body)
             case Gap():
-                lost = body.reason != "omission"  # damage is somewhere else in this file, if at all
+                lost = body.reason == "damage"  # damage is somewhere else in this file, if at all
                 return None if lost else msgspec.structs.replace(body, chain=None)
             case Snapshot():
                 return None  # a program's own state: it cannot be cleaned

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from holdfast.store.backend import StoreLock
 
 CREATED, GROWN, BRANCHED, UNCHANGED = "created", "grown", "branched", "unchanged"
-SHORTER, DELETED, EMPTY = "shorter", "deleted", "empty"
+SHORTER, DELETED, EMPTY, ERASED = "shorter", "deleted", "empty", "erased"
 _LOCK_FOLDER = ".import"
 _OPENING = 2  # items that tell whether two sessions of one name begin alike
 _LOOK_AHEAD = 1000
@@ -74,8 +74,9 @@ class Imported(Struct):
     """What became of one source.
 
     ``action`` is created, grown, branched (it had changed), unchanged, shorter (than it was: left
-    alone), deleted (it is in the trash) or empty (nobody says anything in it). ``counts`` is what
-    was written now. ``is_open``: the agent is still writing the last reply, which was left out.
+    alone), deleted (it is in the trash, or was erased), erased (entries of it were erased: left
+    alone) or empty (nobody says anything in it). ``counts`` is what was written now. ``is_open``:
+    the agent is still writing the last reply, which was left out.
     """
 
     source: Source
@@ -156,7 +157,9 @@ class ImportRun:
         if found.session is None:
             new = GROWN if found.namesakes else CREATED
             return DELETED if found.deleted else new
-        return UNCHANGED if found.trace.fits(source) else GROWN
+        if found.trace.fits(source):
+            return UNCHANGED
+        return ERASED if found.session in self._known.redacted else GROWN
 
     def take(
         self, importer: Importer, source: Source, progress: Progress | None = None
@@ -182,6 +185,8 @@ class ImportRun:
             return Imported(source, DELETED)
         if found.session is not None and found.trace.fits(source):
             return Imported(source, UNCHANGED, found.session)
+        if found.session in self._known.redacted:
+            return Imported(source, ERASED, found.session)
         reading = self.reading(progress, source.size_bytes)
         with _calm_collector():
             if found.session is None:

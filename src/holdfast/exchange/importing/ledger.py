@@ -141,7 +141,11 @@ class ImportLedger:
         self._by_suffix: dict[str, list[str]] = {}
         for session_id in store.ids():
             self._by_suffix.setdefault(session_id[-_SUFFIX_CHARACTERS:], []).append(session_id)
-        self._deleted = {each[-_SUFFIX_CHARACTERS:] for each in store.deleted_ids()}
+        tombstones = store.tombstones()
+        gone = store.deleted_ids() | {each.session for each in tombstones if each.seq is None}
+        self._deleted = {each[-_SUFFIX_CHARACTERS:] for each in gone}
+        self.redacted = {each.session for each in tombstones if each.seq is not None}
+        """Sessions that had entries erased: a source would bring them back."""
         self._families: dict[tuple[str, str], list[_Member]] | None = None
 
     def find(self, source: Source) -> LedgerMatch:

@@ -32,6 +32,7 @@ from holdfast.exchange.importing.importer import (
     CREATED,
     DELETED,
     EMPTY,
+    ERASED,
     SHORTER,
     Imported,
     ImportRun,
@@ -117,6 +118,7 @@ _NOT_TAKEN = {
     EMPTY: "nobody says anything in it",
     SHORTER: "says less than the session that was made from it before",
     DELETED: "was taken over before, and is in the trash",
+    ERASED: "was taken over before, and entries of it were erased",
 }
 _OF_THE_SOURCE = (ImportRejected, UsageError, SessionLocked, DamagedJournal, FormatTooNew)
 _RECORD = msgspec.json.Decoder(list[Original])

@@ -21,7 +21,7 @@ from holdfast.store.doctor.findings import Finding, finding
 from holdfast.store.local.bulk_publish import BATCH_NAME, THEN_NAME
 from holdfast.store.local.layout import KEY_NAME, NEW_PREFIX
 from holdfast.store.local.lock import holder_of
-from holdfast.store.local.trash import half_erased
+from holdfast.store.local.trash import finish_removing, half_erased
 
 if TYPE_CHECKING:
     import os
@@ -151,7 +151,7 @@ class HomeScan:
                 yield _closed(path, error)
         for path in self._erased:
             found = finding("leftover", path, "the rest of a session that was removed for good")
-            yield self._remedies.done(found, partial(self._files.remove_tree, path))
+            yield self._remedies.done(found, partial(finish_removing, self._home, path))
 
     def _is_abandoned(self, entry: os.DirEntry[str]) -> bool:
         is_new = entry.name.startswith(NEW_PREFIX) and entry.is_dir(follow_symlinks=False)

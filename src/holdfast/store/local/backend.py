@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 from holdfast.store.backend import Ref
 from holdfast.store.catalog.list_query import ListQuery
 from holdfast.store.doctor.verify import verify
-from holdfast.store.local import trash
+from holdfast.store.local import erasure, trash
 from holdfast.store.local.blobs import BLOBS_NAME, Blobs
 from holdfast.store.local.compress import is_packed, pack_all, unpack_folder
 from holdfast.store.local.layout import Home, os_errors
@@ -28,7 +28,7 @@ from holdfast.store.local.reader import Journal
 from holdfast.store.local.staging import FileStaging, Staging
 from holdfast.store.local.trash import discard_abandoned, move_all_to_trash
 from holdfast.store.local.watch import FileWatch
-from holdfast.store.types import Deleted, Leftovers, stamp
+from holdfast.store.types import Deleted, Leftovers, Tombstone, stamp
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
@@ -117,6 +117,20 @@ class FileTrash:
         """Bring the last deleted session of that id, or unique part of one, back."""
         with self._errors(f"{wanted} cannot be restored"):
             return trash.restore(self._home, wanted)
+
+    def erase(self, ref: Ref) -> None:
+        """Remove a session for good, and what the trash has under its id; leave a tombstone."""
+        with self._errors(f"{ref.id} cannot be erased"):
+            erasure.erase_session(self._home, ref.id)
+
+    def tombstones(self) -> list[Tombstone]:
+        """Return what was erased."""
+        with self._errors(f"{self._home.root} cannot be read"):
+            return erasure.tombstones(self._home)
+
+    def log(self, gone: Deleted) -> Journal:
+        """Return a deleted session to read."""
+        return Journal(self._home.files, Path(gone.path))
 
     def deleted(self) -> list[Deleted]:
         """Return what is in the trash, last deleted first."""

@@ -60,6 +60,13 @@ def archive(files: Files, folder: Path, journal: Journal) -> Path:
 
 def archived(files: Files, folder: Path) -> Iterator[Entry]:
     """Yield the entries with an ``id`` that compactions have moved to the archive."""
+    for entry in archived_with(files, folder, b'"id":"'):
+        if entry.id is not None:
+            yield entry
+
+
+def archived_with(files: Files, folder: Path, wanted: bytes) -> Iterator[Entry]:
+    """Yield entries that compactions have moved to the archive: those with ``wanted`` in them."""
     spent = 0
     for name in sorted(files.names(folder / ARCHIVE_NAME)):
         if not name.startswith("."):
@@ -67,9 +74,9 @@ def archived(files: Files, folder: Path) -> Iterator[Entry]:
                 with BoundedReader(files, folder / ARCHIVE_NAME / name) as reader:
                     for line in lines(unpacked(reader.chunks(), "gzip", spent=spent)):
                         spent += line.size_bytes
-                        if line.data is not None and b'"id":"' in line.data:
+                        if line.data is not None and wanted in line.data:
                             entry = parse(line.data, None, 0, 0)  # in no file of the journal
-                            if entry is not None and entry.id is not None:
+                            if entry is not None:
                                 yield entry
             except (BrokenPacking, TooMuch) as error:
                 # Damage never blocks appending; what reads was given out.
@@ -89,14 +96,15 @@ def _compress(files: Files, source: int, size: int, target: int) -> None:
 
 
 def replace_journal(
-    files: Files, place: AppendTarget, journal: Journal, copy: LogCopy
-) -> tuple[AppendTarget, Path]:
+    files: Files, place: AppendTarget, journal: Journal, copy: LogCopy, *, archiving: bool = True
+) -> tuple[AppendTarget, Path | None]:
     """Put a copy in the journal's place; return where it is now and where the old one is kept.
 
-    The old files are archived and the new one is synced before the name changes hands; leftover
-    continuation files are recognised by the new header and removed last.
+    The old files are archived, unless they have what is being erased, and the new one is synced
+    before the name changes hands; leftover continuation files are recognised by the new header and
+    removed last.
     """
-    kept = archive(files, place.folder, journal)
+    kept = archive(files, place.folder, journal) if archiving else None
     path = place.folder / JOURNAL_NAME
     temporary = path.with_name(f".{JOURNAL_NAME}.{new_name()}")
     with ExitStack() as undo:
@@ -108,7 +116,8 @@ def replace_journal(
                 files.write_all(descriptor, chunk)
             files.sync(descriptor)
         except BaseException:
-            files.unlink(kept)
+            if kept is not None:
+                files.unlink(kept)
             raise
         # From here on the archive may be the only place that has what was left out.
         files.rename(temporary, path)

@@ -48,6 +48,7 @@ JOURNAL_NAME = "journal.jsonl"
 DAMAGED_NAME = "damaged"
 ARCHIVE_NAME = "archive"
 LIVE_NAME = "live.jsonl"
+ERASING_NAME = "erasing.json"
 
 
 def segment_name(number: int) -> str:

@@ -39,6 +39,7 @@ from holdfast.journal.format import Cursor, seal, timestamp
 from holdfast.model.codec import encode_body
 from holdfast.model.entry import FORMAT, Continues, Header
 from holdfast.store.local import compact
+from holdfast.store.local import erasure as erasing
 from holdfast.store.local.blobs import Blobs
 from holdfast.store.local.id_index import SAVE_AT_CLOSE_BYTES
 from holdfast.store.local.layout import JOURNAL_NAME, LIVE_NAME, os_errors, segment_name
@@ -47,6 +48,7 @@ from holdfast.store.local.lock import AppendTarget, Lock
 from holdfast.store.local.provenance import close_foreign, record_reception
 from holdfast.store.local.reader import Journal, OwnLog
 from holdfast.store.types import IMPORT, Compaction, Receipt
+from holdfast.store.write.erase import kept
 from holdfast.store.write.rewrite import LogCopy
 from holdfast.version import __version__
 
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from holdfast.store.backend import Log
     from holdfast.store.local.layout import Home
     from holdfast.store.types import Span
+    from holdfast.store.write.erase import Erasure
 
 _RESERVE_BYTES = 1024 * 1024
 _RESERVE_AGAIN_BYTES = 256 * 1024
@@ -263,6 +266,33 @@ class FileLogWriter:
             renewed.ids.continue_in(renewed, ids)
         self._view.close()
         return Compaction(before, copy.size_bytes, copy.left_out, str(archived)), copy.state
+
+    def erase(self, erasure: Erasure, state: State) -> State:
+        """Remove an entry for good, from the journal and all that is in the folder.
+
+        Raises:
+            OSError: it failed; the next opening finishes what was begun.
+        """
+        place, cursor = self._durable
+        assert place is not None
+        folder = place.folder
+        begun = erasing.unfinished(self._files, folder)
+        if begun is not None and begun.seq == erasure.seq:  # it may name blobs no line names
+            blobs = sorted({*begun.blobs, *erasure.blobs})
+            erasure = replace(erasure, blobs=blobs)
+        erasing.begin(self._files, folder, erasure)
+        journal = self._view.of(place)
+        header, seq = replace(self._header, holds=place.segment), erasure.seq
+        copy = LogCopy(
+            journal, header, lambda entry: kept(entry, seq), lambda _: state, cursor.next_seq, {seq}
+        )
+        new_place, _ = compact.replace_journal(self._files, place, journal, copy, archiving=False)
+        assert copy.last is not None
+        last = copy.last
+        self.move(new_place, Cursor(last.seq, last.seq + 1, last.sum, copy.state.head))
+        self._view.close()
+        erasing.finish(self.home, folder, header, place.segment, erasure)
+        return copy.state
 
     def move(self, place: AppendTarget, cursor: Cursor) -> None:
         """Go on in a file that a rewrite put in the old one's place."""

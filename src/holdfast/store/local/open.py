@@ -18,6 +18,7 @@ from holdfast.journal.format import Cursor
 from holdfast.model.entry import FORMAT, Entry, Header, Unknown
 from holdfast.store.backend import Opened
 from holdfast.store.local.compress import unpack_all
+from holdfast.store.local.erasure import unfinished
 from holdfast.store.local.layout import segment_number
 from holdfast.store.local.lock import AppendTarget, Lock, holder_of
 from holdfast.store.local.log_writer import FileLogWriter
@@ -26,12 +27,14 @@ from holdfast.store.local.reader import Journal
 from holdfast.store.local.repair import inspect_tail, next_free_seq, quarantine_tail
 from holdfast.store.read.resume import interrupted_streams, resume_state
 from holdfast.store.types import Recovery
+from holdfast.store.write.erase import without
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast.files import Files
+    from holdfast.model.state import State
     from holdfast.store.local.layout import Home
     from holdfast.store.local.repair import Tail
 
@@ -127,7 +130,18 @@ def _open_locked(home: Home, folder: Path, lock: Lock, key: str | None) -> Opene
         tail.last_seq, next_seq, tail.chain, resumed.state.head, resumed.since_mark_bytes
     )
     writer = FileLogWriter(home, header, place, cursor, received_upto=highest)
-    return Opened(header, resumed.state, recovery, writer=writer)
+    state = _erased(files, folder, writer, resumed.state)
+    return Opened(header, state, recovery, writer=writer)
+
+
+def _erased(files: Files, folder: Path, writer: FileLogWriter, state: State) -> State:
+    """Finish erasing an entry where a crash broke it off; return the state without it."""
+    begun = unfinished(files, folder)
+    if begun is None:
+        return state
+    log = writer.log()
+    assert log is not None
+    return writer.erase(begun, without(log, state, begun.seq))
 
 
 def _place(files: Files, journal: Journal, lock: Lock, tail: Tail) -> AppendTarget:

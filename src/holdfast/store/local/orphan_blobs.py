@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.errors import StorageError
 from holdfast.journal.bounded import BoundedReader, BrokenPacking, TooMuch, unpacked
 from holdfast.journal.damage import Damage
 from holdfast.store.local.blobs import BLOBS_NAME
@@ -30,7 +31,7 @@ from holdfast.store.types import Leftovers
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from holdfast.files import Files
 
@@ -68,6 +69,21 @@ def leftovers(files: Files, folder: Path, *, remove: bool) -> Leftovers:
         lock.release()
 
 
+def unnamed(files: Files, folder: Path, names: Iterable[str], except_in: str) -> list[Path]:
+    """Return the blobs among ``names`` that no file of a session names but ``except_in``.
+
+    Raises:
+        StorageError: a file cannot be read, so that it cannot be told.
+    """
+    paths = {folder / BLOBS_NAME / name: 0 for name in names if _BLOB.fullmatch(name)}
+    if not paths:
+        return []
+    kept = _without_named(files, folder, paths, except_in)
+    if kept is not None:
+        raise StorageError(f"The blobs of {folder} cannot be removed: {kept}.")
+    return sorted(paths)
+
+
 def size_of(files: Files, folder: Path) -> int:
     """Return the size of all files in a folder; a second name of a file counts like the first."""
     total = 0
@@ -102,10 +118,14 @@ def _doubt(files: Files, folder: Path) -> str | None:
     return None
 
 
-def _without_named(files: Files, folder: Path, old: dict[Path, int]) -> str | None:
+def _without_named(
+    files: Files, folder: Path, old: dict[Path, int], except_in: str = ""
+) -> str | None:
     """Take out of ``old`` what is named; return what could not be read, if anything."""
     by_name = {path.name.encode(): path for path in old}
     for path in _others(files, folder):
+        if path.name == except_in:
+            continue
         if path.name.endswith(_PACKED):
             return f"{path.name} cannot be searched"
         try:

@@ -208,6 +208,13 @@ class Journal:
             self._ids = IdIndex(self, self.key)
         return self._ids
 
+    def find_archived(self, seq: int) -> Entry | None:
+        """Return the entry numbered ``seq`` that a rewrite has archived, ``None`` if none has."""
+        from holdfast.store.local.compact import archived_with  # noqa: PLC0415  gzip costs 3 ms
+
+        found = archived_with(self.files, self.folder, b'"seq":%d,' % seq)
+        return next((each for each in found if each.seq == seq and each.type != "gap"), None)
+
     def live_events(self) -> list[Event]:
         """Return the text of running streams, and of streams that a crash left."""
         return read_live(self.files, self.folder).events

@@ -14,6 +14,7 @@ from holdfast.errors import StorageError, UsageError
 from holdfast.model.entry import Header
 from holdfast.model.ids import SESSION_ID, is_keyed, key_session_id
 from holdfast.store.local.blobs import Blobs
+from holdfast.store.local.erasure import check_not_erased
 from holdfast.store.local.layout import JOURNAL_NAME, os_errors
 from holdfast.store.local.lock import Lock
 from holdfast.store.local.provenance import Origin, write_new
@@ -222,6 +223,7 @@ class FileStaging(StagingFolder):
             with Journal(self._files, self._folder) as journal:
                 journal.check_readable()
                 self._check(journal)
+                check_not_erased(self._home, journal)
                 tail = inspect_tail(journal)
                 self._record_origin(None)
                 self._files.sync_folder(self._folder)

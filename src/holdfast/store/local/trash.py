@@ -12,9 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import SessionLocked, SessionNotFound, UsageError
+from holdfast.errors import DamagedJournal, SessionLocked, SessionNotFound, UsageError
 from holdfast.model.ids import SESSION_ID, check_part, new_uid
+from holdfast.store.local.erasure import GOING, being_erased, check_not_erased, finish_session
 from holdfast.store.local.lock import Lock, holder_of
+from holdfast.store.local.reader import Journal
 from holdfast.store.types import DAMAGED, Deleted, stamp
 from holdfast.version import __version__
 
@@ -62,6 +64,8 @@ def restore(home: Home, wanted: str) -> str:
     (session_id,) = ids
     # ctime changes with the rename into the trash: the last deleted one comes back.
     newest = max(found, key=lambda entry: entry.stat(follow_symlinks=False).st_ctime_ns)
+    with suppress(DamagedJournal), Journal(home.files, Path(newest.path)) as journal:
+        check_not_erased(home, journal)
     home.publish(Path(newest.path), session_id)
     home.files.sync_folder(home.trash)
     return session_id
@@ -94,7 +98,7 @@ def erase(home: Home, gone: Deleted) -> None:
 
 def half_erased(home: Home) -> list[Path]:
     """Return what is left of sessions whose removal for good was cut off by a crash."""
-    return [
+    return being_erased(home) + [
         Path(entry.path)
         for entry in home.files.folders(home.trash)
         if entry.name.startswith(_GOING) and entry.is_dir(follow_symlinks=False)
@@ -104,8 +108,16 @@ def half_erased(home: Home) -> list[Path]:
 def finish_erasing(home: Home) -> None:
     """Remove what is left of sessions that were to be removed for good."""
     for folder in half_erased(home):
-        with suppress(FileNotFoundError):  # somebody else was at it
-            home.files.remove_tree(folder)
+        finish_removing(home, folder)
+
+
+def finish_removing(home: Home, folder: Path) -> None:
+    """Remove what is left of one of them."""
+    if folder.name.startswith(GOING):
+        finish_session(home, folder)
+        return
+    with suppress(FileNotFoundError):  # somebody else was at it
+        home.files.remove_tree(folder)
 
 
 def deleted_ids(home: Home) -> set[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import ref
 
-from holdfast.model.entry import TREE, Checkpoint, Entry, Head
+from holdfast.model.entry import TREE, Checkpoint, Entry, Head, is_erased
 from holdfast.model.message import Message
 
 if TYPE_CHECKING:
@@ -49,8 +49,10 @@ def walk(journal: Log, head: int | None, noticed: list[Damage]) -> Iterator[Entr
                 continue  # of another branch, or of none
             if seq < wanted:
                 lost = True
-            if type(entry.body) in _STAND_INS or (not lost and entry.type in TREE):
-                yield entry
+            stands = type(entry.body) in _STAND_INS or (not lost and entry.type in TREE)
+            if stands or (not lost and is_erased(entry)):
+                if stands:
+                    yield entry
                 wanted = entry.parent
                 if wanted is None:
                     return

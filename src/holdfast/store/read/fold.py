@@ -126,11 +126,17 @@ def _meta(state: State, _: Entry, body: Meta, owned: set[str]) -> None:
 
 def _message(state: State, _: Entry, body: Message, owned: set[str]) -> None:
     state.messages += 1
-    if state.first_text is None and body.role == "user":
-        text = " ".join(body.text.split())
-        state.first_text = text[:_FIRST_TEXT_CHARACTERS] or None
+    if state.first_text is None:
+        state.first_text = first_text_of(body)
     if body.queued is not None and body.queued in state.queue:
         _own(state, "queue", owned).remove(body.queued)
+
+
+def first_text_of(body: Message) -> str | None:
+    """Return the beginning of a user's text, as a title; ``None`` if it is no user's, or empty."""
+    if body.role != "user":
+        return None
+    return " ".join(body.text.split())[:_FIRST_TEXT_CHARACTERS] or None
 
 
 def _usage(state: State, _: Entry, body: Usage, owned: set[str]) -> None:

@@ -18,7 +18,9 @@ from holdfast.journal.damage import Damage, Record
 from holdfast.journal.format import chain_after, is_time, parse, seal, timestamp
 from holdfast.model.codec import encode_body, type_of
 from holdfast.model.entry import (
+    ERASED,
     LARGEST_SEQ,
+    NO_PARENT_FIELD,
     TREE,
     Body,
     Custom,
@@ -27,6 +29,7 @@ from holdfast.model.entry import (
     Header,
     Meta,
     Snapshot,
+    is_erased,
 )
 from holdfast.store.read.branch import walk
 from holdfast.store.read.fold import fold, mark_of
@@ -89,6 +92,7 @@ def branch_numbers(log: Log, head: int | None, noticed: list[Damage]) -> set[int
 class LogCopy:
     """The lines of a log for which ``keep`` says yes, as chunks of bytes.
 
+    In the place of each entry in ``erased`` stands a gap with its number and parent.
     After the last chunk ``left_out`` counts lines, ``last`` is the final mark and ``state`` what
     the new log folds to.
     """
@@ -100,12 +104,14 @@ class LogCopy:
         keep: Callable[[Entry], bool],
         final_state: Callable[[State], State],
         next_seq: int = 0,
+        erased: Collection[int] = (),
     ) -> None:
         self._log = log
         self._header = header
         self._keep = keep
         self._final_state = final_state
         self._next_seq = next_seq
+        self._erased = erased
         self._chain = b""
         self._top = 0
         self.left_out = 0
@@ -128,6 +134,9 @@ class LogCopy:
         for record in self._log.records(0):
             if isinstance(record, Damage) or not self._keep(record):
                 hole.append(record)
+                if isinstance(record, Entry) and record.seq in self._erased:
+                    yield self._gap(hole, None, record)
+                    hole = []
                 continue
             if hole:
                 yield self._gap(hole, record.seq)
@@ -144,7 +153,7 @@ class LogCopy:
         seq = max(self._top + 1, self._next_seq)
         yield self._sealed(seq, timestamp(), mark_of(self.state), self._chain)
 
-    def _gap(self, hole: list[Record], after: int | None) -> bytes:
+    def _gap(self, hole: list[Record], after: int | None, erased: Entry | None = None) -> bytes:
         """Return the line that stands for lines left out, with the number of the last of them."""
         self.left_out += len(hole)
         before, first, last = self._top, hole[0], hole[-1]
@@ -154,7 +163,7 @@ class LogCopy:
             return b""  # damage between two neighbours: no line is missing
         chain = chain_after(last) if isinstance(last, Entry) else None
         gap = Gap(
-            reason="omission",
+            reason="omission" if erased is None else ERASED,
             segment=first.segment,
             offset=first.offset,
             length=sum(_length(record) + 1 for record in hole),
@@ -162,15 +171,18 @@ class LogCopy:
             after=after,
             chain=(chain or b"").decode(),
         )
-        line = self._sealed(seq, timestamp(), gap, self._chain)
+        parent = NO_PARENT_FIELD if erased is None else erased.parent
+        line = self._sealed(seq, timestamp(), gap, self._chain, parent)
         self._chain = chain or b""
         return line
 
-    def _sealed(self, seq: int, at: str, body: Body, chain: bytes) -> bytes:
+    def _sealed(
+        self, seq: int, at: str, body: Body, chain: bytes, parent: int | None = NO_PARENT_FIELD
+    ) -> bytes:
         if seq > LARGEST_SEQ:  # such as after a line that was altered
             raise WriteFailed(f"The numbers of {self._log.location} are used up", None)
         data, _ = encode_body(body)
-        line = seal(seq, at, type_of(body), data, chain)
+        line = seal(seq, at, type_of(body), data, chain, parent)
         entry = parse(line, chain, self.size_bytes, 1)
         assert entry is not None
         self.last = entry
@@ -226,6 +238,8 @@ def kept_by_compaction(
     def keep(entry: Entry) -> bool:
         if entry.type in TREE:
             return entry.seq in branch and entry.seq >= keep_from
+        if is_erased(entry):
+            return True
         return entry.type not in ("mark", "gap", "head") and entry.seq not in replaced
 
     return keep
