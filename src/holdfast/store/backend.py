@@ -200,12 +200,15 @@ class LogWriter(RoundLog, Protocol):
         """Let a view be closed when it is of no use any more."""
 
     def erase(self, erasure: Erasure, state: State) -> State:
-        """Remove an entry for good from the log and from all that belongs to it.
+        """Replace the log by a copy without an entry; ``finish_erasing`` has to follow.
 
         ``state`` is what the log must fold to. Returns what it folds to, with the copy's own times.
         Contract: nothing is queued. If it is cut off, the session is as it was or without the
         entry, and the next opening removes the rest.
         """
+
+    def finish_erasing(self, seq: int) -> None:
+        """Remove an entry that the log does not have any more from all that belongs to it."""
 
     def has_grown(self) -> bool:
         """Tell whether ``save_ids`` may be worth it when the session is closed."""

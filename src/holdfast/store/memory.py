@@ -372,6 +372,9 @@ class MemoryLogWriter:
             self._backend.trash.bury(stored, seq, erasure.sum)
         return copy.state
 
+    def finish_erasing(self, seq: int) -> None:
+        """Do nothing: ``erase`` has removed all of it."""
+
     def release(self) -> None:
         """Let another writer have the session."""
         kept, cursor = self._durable

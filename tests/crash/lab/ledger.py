@@ -25,7 +25,7 @@ _MADE = frozenset({"stage", "receive", "batch"})
 """Calls that make whole sessions of what comes from elsewhere."""
 
 _ENTRIES = frozenset(
-    {"append", "tool", "usage", "submit", "wait", "finish", "checkpoint", "rename", "rewind"}
+    {"append", "tool", "usage", "submit", "wait", "finish", "checkpoint", "rename", "rewind", "put"}
 )
 """Calls that add to the session's own journal."""
 
@@ -38,6 +38,7 @@ class Ending(Struct, frozen=True):
     summary: str | None = None
     title: str | None = None
     input: int = 0
+    snapshot: str | None = None
 
 
 class Call(Struct):
@@ -87,7 +88,17 @@ class Life(Struct):
                     found[call.facts["call_id"] + INTENT] = call.result["seq"]
                 elif call.op in ("finish", "wait"):
                     found[call.facts["label"]] = call.result["seq"]
-        return found
+        return {label: seq for label, seq in found.items() if label not in self.erased}
+
+    @property
+    def erased(self) -> dict[str, Call]:
+        """Labels of entries that may be erased, with the call; no file may then have them."""
+        return {call.facts["label"]: call for call in self._calls("erase")}
+
+    @property
+    def erased_sessions(self) -> list[Call]:
+        """Calls that erase whole sessions."""
+        return self._calls("erase-session")
 
     @property
     def shown(self) -> dict[str, int]:
@@ -343,6 +354,10 @@ def _applied(ending: Ending, call: Call) -> Ending:
             change["summary"] = facts["summary"]
         case "compact":
             change |= {"branch": branch[ending.kept :], "kept": 0}
+        case "erase" if facts["label"] in branch:
+            change["branch"] = tuple(label for label in branch if label != facts["label"])
+        case "put":
+            change["snapshot"] = facts["label"]
         case "rename":
             change["title"] = facts["title"]
         case "usage":

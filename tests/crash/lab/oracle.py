@@ -13,9 +13,9 @@ And, because a store that only reads is no use: what is opened can be written, a
 
 Sessions are where they were moved to; what came from elsewhere is there whole or not at all, and
 known to be foreign; if the note of a batch is there, all of the batch is. What a follower was shown
-is there, and live text that had its second. A torn end that was on the disk is kept aside. A tool
-has acted only if the disk says that it was approved and begun, a command runs only if the disk says
-as which process. The file that is locked stays the same one.
+is there, and live text that had its second. A torn end that was on the disk is kept aside. What was
+erased is in no file. A tool has acted only if the disk says that it was approved and begun, a
+command runs only if the disk says as which process. The file that is locked stays the same one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ from holdfast.journal.format import parse
 from holdfast.model.entry import Header
 from holdfast.runtime.tools.shell.spool import folder_of, recover_folder
 from tests.crash.lab import ledger
-from tests.crash.lab.ledger import HERE, INTENT, TRASH, Ending, Fork, Life, Streamed
+from tests.crash.lab.erasing import SNAPSHOT
+from tests.crash.lab.ledger import HERE, INTENT, TRASH, Call, Ending, Fork, Life, Streamed
 from tests.crash.lab.scenario import streamed_text, text_of
 from tests.crash.lab.tally import Tally
 from tests.disk import contents
@@ -89,6 +90,8 @@ class Oracle:
             noted = self._store.has_unfinished_batch()
             if life.owes_note and not noted:
                 self.tally.lose("a batch was published, and nothing says what is to be done then")
+            for call in life.erased_sessions:
+                self._judge_erased_session(call)
             for session_id, fork in life.forks.items():
                 # Whoever finds the note relies on all sessions of the batch.
                 fork.certain = fork.certain or (noted and session_id in life.batched)
@@ -109,6 +112,7 @@ class Oracle:
             self._judge_entries(life, session)
             self._judge_state(life, session)
         self._judge_kept(life, session.path)
+        self._judge_erased(life, session_id)
         if life.promised and self._store.provenance(session_id).any_foreign:
             self.tally.break_(f"{session_id} was written here and counts as foreign")
         self._judge_second_opening(session, life.synced)
@@ -272,10 +276,52 @@ class Oracle:
             summary=next((label_of(message) for message in session.summary), None),
             title=session.meta.get("title"),
             input=session.totals.input,
+            snapshot=self._snapshot(session),
         )
         if found not in [msgspec.structs.replace(ending, kept=0) for ending in endings]:
             few = f"{endings[:3]}{' …' * (len(endings) > 3)}"
             self.tally.break_(f"the session is in no state it may be in: {found}, not {few}")
+
+    def _snapshot(self, session: holdfast.Session) -> str | None:
+        """Return the label of the session's snapshot; hold it to being what was put."""
+        try:
+            text = session.get(SNAPSHOT)
+        except holdfast.StorageError as error:
+            self.tally.lose(f"the snapshot of {session.id} is not there: {error}")
+            return None
+        found = _LABEL.match(text or "")
+        if found is None:
+            return None
+        if text != text_of(found[1]):
+            self.tally.lose(f"the snapshot {found[1]} is altered")
+        return found[1]
+
+    def _judge_erased(self, life: Life, session_id: str) -> None:
+        """Hold the home to having nothing of what was erased, also of what was only begun."""
+        tombstones = {(each.session, each.seq) for each in self._store.tombstones()}
+        for label, call in life.erased.items():
+            if (session_id, call.facts["seq"]) in tombstones:
+                self._judge_gone(label)
+            elif call.outcome == "promised":
+                self.tally.lose(f"{label} was erased, and nothing says so")
+
+    def _judge_erased_session(self, call: Call) -> None:
+        session_id, label = call.facts["session"], call.facts["label"]
+        self._store.half_erased(remove=True)
+        if session_id in self._store.ids():
+            if call.outcome == "promised":
+                self.tally.break_(f"{session_id} was erased and is still there")
+            return
+        made = (session_id, None) in {(each.session, each.seq) for each in self._store.tombstones()}
+        if call.outcome == "promised" and not made:
+            self.tally.lose(f"{session_id} was erased, and nothing says so")
+        self._judge_gone(label)
+
+    def _judge_gone(self, label: str) -> None:
+        words = f"{label}: {text_of(label)[len(label) + 2 :][:4]}".encode()
+        for name, data in contents(self._home).items():
+            if words in data or (name.endswith(".gz") and words in gzip.decompress(data)):
+                self.tally.break_(f"{label} was erased, and {name} has it")
 
     def _judge_order(self, life: Life, messages: list[holdfast.Message]) -> None:
         """Hold what was promised to its order, where no more can be told."""

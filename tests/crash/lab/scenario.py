@@ -3,7 +3,8 @@
 create → prompt → stream → tool intent, output and result → usage → submitted together → batch →
 checkpoint → blob → branch → rename → fork → list → compact → close → reopen → append, twice with
 the same id. ``VARIANTS`` has it for one session, and for eight at once in one process; and other
-lives, which do what this one does not: see ``moving``, ``following`` and ``acting``.
+lives, which do what this one does not: see ``moving``, ``following``, ``acting`` and
+``erasing``.
 
 Each call is announced to a witness before it begins and confirmed after it has returned. What
 Holdfast refuses (``HoldfastError``) is noted, and the life goes on as far as it can: a user would
@@ -25,13 +26,14 @@ from typing import Any
 import holdfast
 from tests.crash.lab.witness import Witness
 
-VARIANTS = {"one": 1, "eight": 8, "moved": 1, "followed": 1, "acted": 1}
+VARIANTS = {"one": 1, "eight": 8, "moved": 1, "followed": 1, "acted": 1, "erased": 1}
 """Every variant, with how many sessions live in it at once."""
 
 _LIVES = {
     "moved": ("tests.crash.lab.moving", "Mover"),
     "followed": ("tests.crash.lab.following", "Follow"),
     "acted": ("tests.crash.lab.acting", "Act"),
+    "erased": ("tests.crash.lab.erasing", "Eraser"),
     "wrapped": ("tests.crash.lab.acting", "Wrap"),  # no session; only its calls are recorded
 }
 PIECES = 3

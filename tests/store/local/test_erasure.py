@@ -310,6 +310,37 @@ def test_files_of_a_failed_sync_stay_files_in_an_archive(home, monkeypatch):
     assert path.read_bytes() == data  # nothing in it has to be changed
 
 
+@pytest.mark.parametrize("failing", ["begin", "finish"])
+def test_a_full_disk_keeps_nobody_from_opening_it(home, monkeypatch, failing):
+    session_id, numbers = filled(home)
+
+    def fail(number):
+        def refuse(*_):
+            raise OSError(number, "refused")
+
+        return refuse
+
+    with opened(home) as store:
+        with store.open(session_id) as session, monkeypatch.context() as patched:
+            patched.setattr(erasure, "finish", fail(28))
+            with pytest.raises(DiskFull):
+                session.erase(numbers[-1])
+            assert [message.text for message in session.messages] == ["kept", "last"]
+            session.append(user("more"))
+        with monkeypatch.context() as patched:
+            patched.setattr(erasure, failing, fail(28))
+            with store.open(session_id) as session:
+                assert [message.text for message in session.messages] == ["kept", "last", "more"]
+                session.append(user("still"))
+            patched.setattr(erasure, failing, fail(5))
+            with pytest.raises(StorageError):
+                store.open(session_id)
+        with store.open(session_id) as session:
+            assert [message.text for message in session.messages][-1] == "still"
+        assert [each.seq for each in store.tombstones()] == [numbers[-1]]
+        assert store.verify(session_id).ok
+
+
 def test_an_archive_is_as_it_was_if_it_cannot_be_written(home, monkeypatch):
     session_id, numbers = filled(home)
     with opened(home) as store, store.open(session_id) as session:

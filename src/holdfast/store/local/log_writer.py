@@ -268,7 +268,7 @@ class FileLogWriter:
         return Compaction(before, copy.size_bytes, copy.left_out, str(archived)), copy.state
 
     def erase(self, erasure: Erasure, state: State) -> State:
-        """Remove an entry for good, from the journal and all that is in the folder.
+        """Replace the journal by a copy without an entry; see ``LogWriter``.
 
         Raises:
             OSError: it failed; the next opening finishes what was begun.
@@ -291,8 +291,20 @@ class FileLogWriter:
         last = copy.last
         self.move(new_place, Cursor(last.seq, last.seq + 1, last.sum, copy.state.head))
         self._view.close()
-        erasing.finish(self.home, folder, header, place.segment, erasure)
         return copy.state
+
+    def finish_erasing(self, seq: int) -> None:
+        """Remove an entry that the journal does not have any more from all that is in the folder.
+
+        Raises:
+            OSError: it failed; the next opening tries again.
+        """
+        place = self._durable[0]
+        assert place is not None
+        begun = erasing.unfinished(self._files, place.folder)
+        assert begun is not None
+        assert begun.seq == seq
+        erasing.finish(self.home, place.folder, self._header, place.segment, begun)
 
     def move(self, place: AppendTarget, cursor: Cursor) -> None:
         """Go on in a file that a rewrite put in the old one's place."""

@@ -9,11 +9,13 @@ Which folder it is, and what becomes of interrupted streams, is left to the call
 
 from __future__ import annotations
 
+import logging
 import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from holdfast.errors import DamagedJournal
+from holdfast.files import NO_ROOM
 from holdfast.journal.format import Cursor
 from holdfast.model.entry import FORMAT, Entry, Header, Unknown
 from holdfast.store.backend import Opened
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from holdfast.store.local.layout import Home
     from holdfast.store.local.repair import Tail
 
+_LOG = logging.getLogger("holdfast")
 _TEMPORARY = re.compile(r"\.(?:(?:journal(?:\.\d+)?|live)\.jsonl|ids\.json)\.[a-z2-9]{8}")
 
 
@@ -135,13 +138,24 @@ def _open_locked(home: Home, folder: Path, lock: Lock, key: str | None) -> Opene
 
 
 def _erased(files: Files, folder: Path, writer: FileLogWriter, state: State) -> State:
-    """Finish erasing an entry where a crash broke it off; return the state without it."""
+    """Finish erasing an entry where a crash broke it off; return the state without it.
+
+    A full disk keeps nobody from opening the session: the next opening tries again.
+    """
     begun = unfinished(files, folder)
     if begun is None:
         return state
     log = writer.log()
     assert log is not None
-    return writer.erase(begun, without(log, state, begun.seq))
+    try:
+        state = writer.erase(begun, without(log, state, begun.seq))
+        writer.finish_erasing(begun.seq)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            writer.release()
+            raise
+        _LOG.warning("Entry %s of %s is not erased yet: %s", begun.seq, folder, error)
+    return state
 
 
 def _place(files: Files, journal: Journal, lock: Lock, tail: Tail) -> AppendTarget:

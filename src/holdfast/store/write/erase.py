@@ -52,6 +52,7 @@ def erase(recorder: Recorder, seq: int) -> Erasure:
             erasure = planned(log, seq)
             state = without(log, recorder.state, seq)
             recorder.rewritten(recorder.log_writer.erase(erasure, state))
+            recorder.log_writer.finish_erasing(seq)
     return erasure
 
 
