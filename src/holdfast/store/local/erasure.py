@@ -28,8 +28,9 @@ from holdfast.model.codec import encode_body
 from holdfast.model.entry import ERASED, NO_PARENT_FIELD, Entry, Gap, Header, is_erased
 from holdfast.model.ids import new_name, new_uid
 from holdfast.store.local.blobs import BLOBS_NAME
-from holdfast.store.local.compact import ARCHIVE_NAME
+from holdfast.store.local.id_index import INDEX_NAME, RUNS_NAME
 from holdfast.store.local.layout import (
+    ARCHIVE_NAME,
     DAMAGED_NAME,
     ERASING_NAME,
     is_real_folder,
@@ -225,7 +226,8 @@ def finish(home: Home, folder: Path, header: Header, merged: int, erasure: Erasu
     )
     record(home, tombstone)
     for name in files.names(folder):
-        if 2 <= segment_number(name) <= merged:
+        is_merged = 2 <= segment_number(name) <= merged
+        if is_merged or name == INDEX_NAME or RUNS_NAME.fullmatch(name):  # hashes of ids
             files.unlink(folder / name)
     for below in (folder, *(folder / name for name in (ARCHIVE_NAME, BLOBS_NAME, DAMAGED_NAME))):
         if is_real_folder(files, below):
