@@ -23,6 +23,7 @@ from holdfast.store.validation import (
     as_list,
     bytes_of,
     check_callable,
+    check_facts,
     check_selection,
     messages_of,
     number_of,
@@ -248,6 +249,7 @@ class Session:
         meta = with_project(meta, self.meta)
         with recorder.mutex:
             if recorder.unborn:
+                check_facts(self._new_meta, [Meta(meta)])
                 self._new_meta.update(stored_facts(meta))  # refused now, not at the first append
                 return None
         return recorder.append([Meta(meta)])

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import UsageError
-from holdfast.model.codec import encode_body
+from holdfast.model.codec import dumps, encode_body, plain
 from holdfast.model.entry import Meta, Position
 from holdfast.model.message import Message, user
 from holdfast.model.sanitize import is_one_line
@@ -22,6 +22,8 @@ Moment = datetime | timedelta | float
 EntryRef = Position | int | None
 """An entry, by the position that ``append`` returned or by its number; ``None`` for none."""
 
+LARGEST_FACTS_BYTES = 256 * 1024
+"""All facts about a session together."""
 LONGEST_TITLE = 500
 LONGEST_TAG = 100
 
@@ -76,6 +78,25 @@ def check_callable(callback: object) -> None:
         raise UsageError(f"A listener is a function, not {callback!r}.")
 
 
+def check_facts(known: dict[str, Any], items: Sequence[Any]) -> None:
+    """Reject facts that are too large together: every mark holds them.
+
+    Raises:
+        UsageError: says how large they are, and what to use instead.
+    """
+    new = [item.fields for item in items if isinstance(item, Meta)]
+    if new:
+        merged: dict[str, Any] = {}
+        for fields in (known, *new):
+            merged.update(fields)
+        size = len(dumps(plain(merged)))
+        if size > LARGEST_FACTS_BYTES:
+            raise UsageError(
+                f"The facts of a session have at most {LARGEST_FACTS_BYTES} bytes together, these "
+                f"have {size}: store large data with session.put. Nothing was changed."
+            )
+
+
 def stored_facts(meta: dict[str, Any]) -> dict[str, Any]:
     """Return facts about a session as they will be read, sharing nothing with the caller's own.
 
@@ -84,6 +105,7 @@ def stored_facts(meta: dict[str, Any]) -> dict[str, Any]:
     """
     _, body = encode_body(Meta(meta))
     assert isinstance(body, Meta)
+    check_facts({}, [body])
     return body.fields
 
 

@@ -106,7 +106,7 @@ class Branch:
 
         It was not if the head was moved, or the journal rewritten: then it has to be read again.
         """
-        read.extend(meanwhile.entries)
+        read.extend(meanwhile.entries, free=False)  # or what was asked for may be gone
         if meanwhile.forgotten or read._items is None:
             return False
         if not self.has(whole=read._whole):  # else another reader was first
@@ -114,8 +114,11 @@ class Branch:
             self._items, self._whole = read._items, read._whole
         return True
 
-    def extend(self, entries: list[Entry]) -> None:
-        """Follow durable entries."""
+    def extend(self, entries: list[Entry], *, free: bool = True) -> None:
+        """Follow durable entries; with ``free`` drop what a checkpoint covers.
+
+        It is read again when somebody asks for the whole branch.
+        """
         if self._watched:
             readers = self._readers()
             if not readers:
@@ -131,6 +134,11 @@ class Branch:
                 return
             if isinstance(entry.body, Message | Checkpoint):
                 self._items.append((entry.seq, entry.body))
+            if free and isinstance(entry.body, Checkpoint):
+                kept = entry.body.keep_from
+                before = len(self._items)
+                self._items = [item for item in self._items if item[0] >= kept]
+                self._whole = self._whole and len(self._items) == before
 
     def has(self, *, whole: bool) -> bool:
         """Tell whether all that is asked for was read: the branch, or what the context needs."""

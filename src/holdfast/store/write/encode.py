@@ -24,6 +24,7 @@ from holdfast.store.read.fold import mark_of
 from holdfast.store.write.blob_refs import LARGEST_INLINE_BYTES, take_out
 
 _ENVELOPE_BYTES = 16 * 1024
+_LARGEST_MARK_BYTES = 1024 * 1024
 ROLES = frozenset({"user", "assistant", "tool", "system"})
 """Who may have said a message."""
 
@@ -85,7 +86,7 @@ def encode_mark(state: State) -> Draft | None:
         data, mark = encode_body(mark_of(state))
     except UsageError:  # such as a sum of costs beyond what JSON can hold
         return None
-    return ("mark", mark, data) if len(data) <= LARGEST_INLINE_BYTES else None
+    return ("mark", mark, data) if len(data) <= _LARGEST_MARK_BYTES else None
 
 
 def seal_past(past: ImportedEntry, chain: bytes, batch: tuple[int, int] | None = None) -> Entry:

@@ -32,6 +32,7 @@ from holdfast.model.entry import Body, Entry, Header, Position
 from holdfast.model.message import Message
 from holdfast.store.read.branch import Branch
 from holdfast.store.read.fold import fold
+from holdfast.store.validation import check_facts
 from holdfast.store.write.blob_refs import Unwritten, put_back
 from holdfast.store.write.dedup import AppendIds, checked_ids, known_entries
 from holdfast.store.write.encode import encode_all, encode_mark, seal_all
@@ -187,6 +188,7 @@ class Recorder:
             raise UsageError("There is nothing to append: the list is empty.")
         given = checked_ids(len(items), id, ids) if id is not None or ids is not None else ()
         drafts, taken_out = encode_all(items)
+        check_facts(self.state.meta, [body for type_name, body, _ in drafts if type_name == "meta"])
         payloads = [*payloads, *taken_out]
         while True:
             with self._writer.mutex:
