@@ -24,7 +24,6 @@ def content(store: holdfast.Store) -> list[dict[str, Any]]:
             del totals["requests"]  # what a request is corrected by is an entry of its own
             found.append(
                 {
-                    "id": summary.id,
                     "title": summary.title,
                     "totals": totals,
                     "messages": [plain(each) for each in session.messages],
@@ -32,7 +31,7 @@ def content(store: holdfast.Store) -> list[dict[str, Any]]:
                     "meta": {k: v for k, v in session.meta.items() if k != "imported"},
                 }
             )
-    return sorted(found, key=lambda each: str(each["id"]))
+    return sorted(found, key=lambda each: str(each["messages"]))
 
 
 def recorded(store: holdfast.Store) -> int:

@@ -246,9 +246,10 @@ class _Lane:
         if not self._is_live or self._is_aborted:
             return False
         calls = any(type(part) is ToolCall for part in self._parts)
-        if calls or self._reply.get("stop_reason") == "tool_use":
-            return not calls or self.is_unanswered
-        return not any(type(part) is Text for part in self._parts)
+        if calls:
+            return self.is_unanswered
+        stop = self._reply.get("stop_reason", "")
+        return stop in (None, "tool_use") or not any(type(part) is Text for part in self._parts)
 
     @property
     def is_unanswered(self) -> bool:
@@ -281,8 +282,8 @@ class _Lane:
         self._parts += anthropic_parts(message.get("content"))
         self._lines[uuid] = None
         self._said.append(uuid)
-        stop = message.get("stop_reason")
-        self._is_live = bool(text(line, "requestId") or stop) and not is_export(line)
+        written = "requestId" in line or "stop_reason" in message
+        self._is_live = written and not is_export(line)
         self._is_aborted |= line.get("isAbortedMidStream") is True
         if message.get("stop_reason") or not self._reply.get("stop_reason"):
             self._reply = message

@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from holdfast.errors import ImportRejected
 from holdfast.exchange.importers.base import MOST_SNIFFED
-from holdfast.exchange.importing.content_blocks import call_of, result
+from holdfast.exchange.importing.content_blocks import call_of, gemini_parts, result
 from holdfast.exchange.importing.items import (
     HeadItem,
     Item,
@@ -40,14 +40,10 @@ from holdfast.exchange.importing.items import (
 )
 from holdfast.exchange.importing.json_fields import count, parse_time, record, records, text
 from holdfast.exchange.importing.source_files import SourceReader
-from holdfast.model.codec import dumps
 from holdfast.model.entry import Usage
 from holdfast.model.message import (
     AnyPart,
-    File,
-    Image,
     Message,
-    Opaque,
     Text,
     Thinking,
     ToolCall,
@@ -378,36 +374,17 @@ def _result_in(call: dict[str, Any]) -> ToolResult:
 
 
 def _result_of(response: dict[str, Any]) -> ToolResult:
-    failed = "error" in record(response, "response")
-    parts = _parts([{"functionResponse": response}])
-    return result(text(response, "id"), parts, failed=failed)
+    (done,) = gemini_parts([{"functionResponse": response}])
+    return done if isinstance(done, ToolResult) else result("", [done])
 
 
 def _parts(content: Any) -> list[AnyPart]:
+    """Return the parts of a message; those of a result are what it shows."""
     if type(content) is str:
         return [Text(text=content)] if content else []
     if type(content) is not list:
         content = [] if content is None else [content]
-    return [_part(each) for each in content]
-
-
-def _part(part: Any) -> AnyPart:  # noqa: PLR0911  one return per kind of part
-    if type(part) is str:
-        return Text(text=part)
-    if "text" in part if type(part) is dict else False:
-        words = text(part, "text")
-        return Thinking(text=words) if part.get("thought") is True else Text(text=words)
-    inline, response = record(part, "inlineData"), record(part, "functionResponse")
-    call = record(part, "functionCall")
-    if call:
-        return call_of(text(call, "id"), text(call, "name"), call.get("args"))
-    if text(inline, "data"):
-        media = text(inline, "mimeType") or "image/png"
-        if media.startswith("image/"):
-            return Image(media_type=media, data=text(inline, "data"))
-        return File(name="file", media_type=media, data=text(inline, "data"))
-    if response:
-        said = record(response, "response")
-        words = text(said, "output") or text(said, "error")
-        return Text(text=words or dumps(said).decode())
-    return Opaque(vendor="google", data=part)
+    found: list[AnyPart] = []
+    for part in gemini_parts(content):
+        found += part.content if isinstance(part, ToolResult) else [part]
+    return found

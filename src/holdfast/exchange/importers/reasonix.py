@@ -1,5 +1,7 @@
 """Reasonix: ``sessions/<time>-<model>.jsonl`` below its folder, one message a line.
 
+Newer versions keep events in frames: see ``reasonix_v4``.
+
 Beside it may be ``….jsonl.meta`` (facts) and ``….events.jsonl``: the conversation as it grew, which
 then counts in its place. An event appends messages, or replaces all of them. What a replacement
 leaves as it was is not said again. It is a compaction if it says so, or if the last message stayed
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.exchange.importers.base import MOST_SNIFFED, document_beside
+from holdfast.exchange.importers.reasonix_v4 import FRAMES, is_session, read_session
 from holdfast.exchange.importing.content_blocks import image_at, openai_message
 from holdfast.exchange.importing.items import Item, MetaItem, RawItem, Source
 from holdfast.exchange.importing.json_fields import count, parse_time, records, rows, text
@@ -41,24 +44,33 @@ class ReasonixImporter:
         configured = environment.get("XDG_CONFIG_HOME")
         config = Path(configured) if configured else home / ".config"
         mac = home / "Library" / "Application Support"
-        return [base / "sessions" for base in (config / "reasonix", mac / "reasonix")] + [
-            home / ".reasonix" / "sessions"
-        ]
+        state = environment.get("REASONIX_STATE_HOME")
+        own = Path(state) if state else home / ".reasonix"
+        older = [base / "sessions" for base in (config / "reasonix", mac / "reasonix", own)]
+        return [*older, own / "projects"]
 
     def sniff(self, path: Path, reading: SourceReader) -> bool:
         """Look for an event, or for messages in a file of that name or with facts beside it."""
         files = islice(_transcripts(path, reading), MOST_SNIFFED)
-        return any(_is_own(file, reading) for file in files)
+        if any(_is_own(file, reading) for file in files):
+            return True
+        newer = islice(reading.files_below(path, FRAMES), MOST_SNIFFED)
+        return any(is_session(file, reading) for file in newer)
 
     def sessions(self, path: Path, reading: SourceReader) -> Iterator[Source]:
         """Yield one session for a file and what is beside it; the name is its id."""
         for file in _transcripts(path, reading):
             others = (_meta_of(file), _events_of(file))
             yield reading.source(self.name, _stem(file), file, *others)
+        for file in reading.files_below(path, FRAMES):
+            yield reading.source(self.name, file.parent.name, file)
 
     def read(self, source: Source, reading: SourceReader) -> Iterator[Item]:
         """Read the facts, then the events if there are any, else the messages."""
         path = Path(source.path)
+        if path.name == FRAMES:
+            yield from read_session(path, reading)
+            return
         yield _about(path, reading)
         history = _History()
         events = _events_of(path)

@@ -9,6 +9,7 @@ from base64 import b64encode
 from typing import Any
 
 from holdfast.exchange.importing.json_fields import parsed, record, records, rows, text
+from holdfast.model.codec import dumps
 from holdfast.model.message import (
     AnyPart,
     File,
@@ -130,6 +131,34 @@ def openai_call(call: dict[str, Any]) -> ToolCall:
     """Return a tool call of a Chat Completions message."""
     function = record(call, "function") or call
     return call_of(text(call, "id"), text(function, "name"), function.get("arguments"))
+
+
+def gemini_parts(content: list[Any]) -> list[AnyPart]:
+    """Return the parts of one of Gemini's contents."""
+    return [_gemini_part(part) for part in content]
+
+
+def _gemini_part(part: Any) -> AnyPart:  # noqa: PLR0911  one return per kind of part
+    if type(part) is str:
+        return Text(text=part)
+    if type(part) is dict and "text" in part:
+        words = text(part, "text")
+        return Thinking(text=words) if part.get("thought") is True else Text(text=words)
+    inline, response = record(part, "inlineData"), record(part, "functionResponse")
+    call = record(part, "functionCall")
+    if call:
+        return call_of(text(call, "id"), text(call, "name"), call.get("args"))
+    if text(inline, "data"):
+        media = text(inline, "mimeType") or _IMAGE
+        if media.startswith("image/"):
+            return Image(media_type=media, data=text(inline, "data"))
+        return File(name="file", media_type=media, data=text(inline, "data"))
+    if response:
+        said = record(response, "response")
+        words = text(said, "output") or text(said, "error") or dumps(said).decode()
+        failed = "error" in said
+        return result(text(response, "id"), [Text(text=words)], failed=failed)
+    return Opaque(vendor="google", data=part)
 
 
 def call_of(id: str, name: str, arguments: Any) -> ToolCall:

@@ -85,7 +85,9 @@ class IncrementalImport:
         self.through = False
         self.parted = self._before.recount
         """Whether the source does not say any more what it said."""
-        self._recount = self._new_recount() if self.parted else Recount()
+        # What an abandoned branch has counted is not in what the source says now.
+        again = self.parted or bool(self._before.earlier)
+        self._recount = self._new_recount() if again else Recount()
         self.is_shorter = False
         self.is_open = False
         """Whether the source has an end that its agent is still writing."""

@@ -39,6 +39,7 @@ LARGEST_DOCUMENT_BYTES = 64 * 1024 * 1024
 MOST_PROBLEMS = 100
 _PACKINGS = {".zst": "zstd", ".gz": "gzip"}
 _OPENING_BYTES = 8
+_LENGTH_BYTES = 4
 _DEEPEST_FOLDER = 12
 _SNIFFED_BYTES = 256 * 1024
 
@@ -173,6 +174,32 @@ class SourceReader:
             self.report(f"cannot be unpacked from here on ({error})")
         except OSError as error:  # there is no package for zstd
             raise ImportRejected(path, None, f"{error.strerror}, then import again") from error
+
+    def frames(self, path: Path | str, mark: bytes) -> Iterator[bytes]:
+        """Yield the frames of a file, unpacked (zstd).
+
+        A frame is the mark, its stored length and its length (four bytes each, big-endian), and the
+        packed bytes. One that is not whole ends the file; what is not a frame is reported.
+        """
+        self.path, self.line = str(path), None
+        head, held = len(mark) + 2 * _LENGTH_BYTES, b""
+        for chunk in self._chunks(Path(path), None):
+            held += chunk
+            while len(held) >= head:
+                stored = int.from_bytes(held[len(mark) : len(mark) + _LENGTH_BYTES])
+                if not held.startswith(mark) or stored > LIMITS.line_bytes:
+                    self.report("is no frame from here on")
+                    return
+                if len(held) < head + stored:
+                    break
+                packed, held = held[head : head + stored], held[head + stored :]
+                try:
+                    yield b"".join(unpacked(iter([packed]), "zstd", LIMITS))
+                except (TooMuch, BrokenPacking) as error:
+                    self.report(f"has a frame that cannot be unpacked ({error})")
+                except OSError as error:  # there is no package for zstd
+                    reason = f"{error.strerror}, then import again"
+                    raise ImportRejected(path, None, reason) from error
 
     def records(self, path: Path | str) -> Iterator[dict[str, Any]]:
         """Yield the JSON objects that stand one a line; report every other line.
