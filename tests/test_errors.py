@@ -103,7 +103,7 @@ def test_locked_says_who_and_what_to_do():
     assert error.holder.pid == 4711
     assert error.session == "the-session"
     assert "process 4711 on tower since 2026-11-15T19:40:12.001Z" in str(error)
-    assert "for reading only" in str(error)
+    assert "open it read-only" in str(error)
 
 
 def test_an_unknown_holder_is_another_process():
@@ -111,25 +111,31 @@ def test_an_unknown_holder_is_another_process():
 
 
 def test_write_failed_says_what_is_safe():
-    assert "everything up to entry 7 is safe" in str(WriteFailed("Gone", 7))
+    assert "everything up to entry 7 is saved" in str(WriteFailed("Gone", 7))
     assert WriteFailed("Gone", 7).last_durable == 7
-    assert "nothing was saved yet" in str(WriteFailed("Gone", None))
+    assert "nothing is saved yet" in str(WriteFailed("Gone", None))
     assert not WriteFailed("Gone", 7).may_be_gone
 
 
 def test_write_failed_does_not_call_safe_what_may_be_gone():
     error = WriteFailed("The journal was deleted", 7, may_be_gone=True)
-    assert "safe" not in str(error)
-    assert "what was written may be gone" in str(error)
+    assert "is saved" not in str(error)
+    assert "saved data may be lost" in str(error)
     assert "export it now" in str(error)
     assert (error.last_durable, error.may_be_gone) == (7, True)
 
 
 def test_disk_full_counts_what_waits():
-    assert "1 entry waits" in str(DiskFull("j", (3,)))
+    assert "1 entry is waiting" in str(DiskFull("j", (3,)))
     error = DiskFull("j", (3, 4))
-    assert "2 entries wait" in str(error)
+    assert "2 entries are waiting" in str(error)
     assert error.pending == (3, 4)
+
+
+def test_disk_full_with_nothing_waiting_says_what_to_do():
+    assert str(DiskFull("j", ())) == "Disk full: j. Free some space and try again."
+    said = str(DiskFull("j", (), "Too many open files"))
+    assert said == "Cannot write now (Too many open files): j. Try again later."
 
 
 def test_damage_and_format_carry_what_a_program_branches_on():

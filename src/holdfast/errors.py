@@ -1,16 +1,16 @@
 """Every error that Holdfast raises on purpose.
 
     HoldfastError
-    ├── UsageError                      the call itself is wrong; nothing was changed
-    │   ├── ForeignSession(session, source, action, acts)  recorded elsewhere, not accepted here
+    ├── UsageError                      the call is wrong; nothing was changed
+    │   ├── ForeignSession(session, source, action, acts)  from elsewhere, not accepted
     │   └── IdConflict(id, seq)         the id belongs to an entry with other content
     ├── StorageError
     │   ├── SessionNotFound
     │   ├── SessionExists
-    │   ├── SessionLocked(holder)       somebody else is writing to it
-    │   ├── HeadMoved(expected, head)   the branch was continued meanwhile; nothing was appended
-    │   ├── WriteFailed(last_durable)   the promise broke; the session is read-only from here on
-    │   ├── DiskFull(pending)           accepted; written by itself as soon as there is room
+    │   ├── SessionLocked(holder)       another process is writing to it
+    │   ├── HeadMoved(expected, head)   the branch was continued since; nothing was appended
+    │   ├── WriteFailed(last_durable)   writing failed; the session is read-only now
+    │   ├── DiskFull(pending)           accepted; written when there is free space
     │   ├── DamagedJournal(path, offset, kind)
     │   └── FormatTooNew(found, supported)
     ├── ImportRejected(source, line, reason)
@@ -18,12 +18,12 @@
         ├── ConnectFailed
         ├── TimedOut
         ├── BadStatus(status)
-        │   └── KeyRefused              who asks is not known, or may not
+        │   └── KeyRefused              the key is invalid or lacks permission
         ├── EmptyReply
-        └── ProviderUnavailable         it cannot even be asked: no key, no package, no address
+        └── ProviderUnavailable         no key, package or address: no request was made
 
-A message is one sentence for a person: what happened, where, what to do next. Whatever a program
-might want to branch on is a typed attribute. ``exit_code`` is what the command line exits with.
+A message is for a person: what is wrong, where, and what to do. What a program needs to decide is a
+typed attribute. ``exit_code`` is the exit code of the command line.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ class UsageError(HoldfastError):
 
 
 class ForeignSession(UsageError):
-    """What was asked for would carry out something that a session from elsewhere recorded.
+    """The action would use recorded content of a session from elsewhere.
 
     Attributes:
         session: the id of the session.
-        source: how it got here, as the end of a sentence.
-        action: what was asked for, such as ``"continue its turn"``.
-        acts: what that would do here, one line for each command, prompt or file.
-        folder: where it would be done.
+        source: how the session got here, as the end of a sentence.
+        action: the rejected action, such as ``"continue its turn"``.
+        acts: what the action would do, one line per command, prompt or file.
+        folder: the folder in which it would be done.
     """
 
     def __init__(
@@ -79,9 +79,9 @@ class ForeignSession(UsageError):
         more = f" and {len(acts) - _MOST_ACTS} more" if len(acts) > _MOST_ACTS else ""
         where = "" if folder is None else f" in {folder}"
         super().__init__(
-            f"Session {session} was {source}. To {action}{where} would act on what is recorded "
-            f"there: {shown}{more}. Nothing was done. Accept the session with: "
-            f"holdfast trust {session} (or add --trust)."
+            f"Session {session} was {source}. Cannot {action}{where} before you accept it, "
+            f"because its recorded content would be used: {shown}{more}. Nothing was done. "
+            f"Accept it with: holdfast trust {session} (or add --trust)."
         )
         self.session = session
         self.source = source
@@ -115,18 +115,18 @@ class StorageError(HoldfastError):
 
 
 class SessionNotFound(StorageError):
-    """No session answers to that id, part of an id, path or key."""
+    """No session has this id, part of an id, path or key."""
 
 
 class SessionExists(StorageError):
-    """The place of a new session is taken. Nothing was appended."""
+    """A session with this id exists already. Nothing was appended."""
 
 
 class SessionLocked(StorageError):
     """Another writer holds the session.
 
     Attributes:
-        holder: who: process id, host and since when, as far as the lock file tells.
+        holder: process id, host and start time of the writer, as far as the lock file says.
     """
 
     exit_code = 75
@@ -134,7 +134,7 @@ class SessionLocked(StorageError):
     def __init__(self, session: str, holder: Holder) -> None:
         super().__init__(
             f"Session {session} is being written by {holder}: "
-            "open it for reading only, fork it, or wait until that process lets go."
+            "open it read-only, fork it, or wait until that process closes it."
         )
         self.session = session
         self.holder = holder
@@ -153,7 +153,7 @@ class HeadMoved(StorageError):
     def __init__(self, expected: int | None, head: int | None) -> None:
         names = ["an empty branch" if seq is None else f"entry {seq}" for seq in (expected, head)]
         super().__init__(
-            f"The head is {names[1]}, not {names[0]}: the branch was continued meanwhile. "
+            f"The head is {names[1]}, not {names[0]}: the branch was continued in the meantime. "
             "Nothing was appended; read what is new and decide again."
         )
         self.expected = expected
@@ -161,13 +161,13 @@ class HeadMoved(StorageError):
 
 
 class WriteFailed(StorageError):
-    """The journal cannot be written any more; what was acknowledged is safe.
+    """The journal can no longer be written; acknowledged entries are safe.
 
-    Unless somebody else has deleted, replaced or changed the journal: then it ``may_be_gone``.
+    ``may_be_gone`` is true if another process deleted, replaced or changed the journal.
 
     Attributes:
         last_durable: sequence number of the last acknowledged entry, ``None`` if there is none.
-        may_be_gone: whether what was acknowledged may not be there any more.
+        may_be_gone: whether acknowledged entries may be lost.
     """
 
     exit_code = 74
@@ -175,27 +175,27 @@ class WriteFailed(StorageError):
     def __init__(self, reason: str, last_durable: int | None, *, may_be_gone: bool = False) -> None:
         if may_be_gone:
             rest = (
-                "what was written may be gone, the session is read-only now and can still be "
-                "exported from memory: export it now"
+                "saved data may be lost. The session is now read-only, but it is still in memory: "
+                "export it now"
             )
         else:
             safe = (
-                "nothing was saved yet"
+                "nothing is saved yet"
                 if last_durable is None
-                else f"everything up to entry {last_durable} is safe"
+                else f"everything up to entry {last_durable} is saved"
             )
-            rest = f"{safe}, the session is read-only now and can still be exported"
+            rest = f"{safe}. The session is now read-only and can still be exported"
         super().__init__(f"{reason}; {rest}.")
         self.last_durable = last_durable
         self.may_be_gone = may_be_gone
 
 
 class DiskFull(StorageError):
-    """There is no room. The entries keep their numbers and are written as soon as there is.
+    """The disk is full. The entries keep their numbers and are written when there is free space.
 
     Attributes:
-        pending: sequence numbers of the entries that wait, in order.
-        cause: what the operating system said, if it is something else that ran out.
+        pending: sequence numbers of the waiting entries, in order.
+        cause: the system's error message if something other than disk space ran out.
     """
 
     exit_code = 75
@@ -204,12 +204,16 @@ class DiskFull(StorageError):
         self, path: Path | str, pending: tuple[int, ...], cause: str | None = None
     ) -> None:
         count = len(pending)
-        super().__init__(
-            f"No room to write {path}{f' ({cause})' if cause else ''}: "
-            f"{count} {'entry waits' if count == 1 else 'entries wait'} in memory and will be "
-            f"written as soon as {'this is over' if cause else 'space is freed'}; "
-            "do not end this process."
-        )
+        if count:
+            rest = (
+                f"{count} {'entry is' if count == 1 else 'entries are'} waiting in memory and will "
+                f"be written when {'writing works again' if cause else 'there is free space'}. "
+                "Do not end this process."
+            )
+        else:
+            rest = "Try again later." if cause else "Free some space and try again."
+        what = f"Cannot write now ({cause})" if cause else "Disk full"
+        super().__init__(f"{what}: {path}. {rest}")
         self.pending = pending
         self.cause = cause
 
@@ -229,7 +233,8 @@ class DamagedJournal(StorageError):
 
     def __init__(self, path: Path | str, offset: int, kind: str) -> None:
         super().__init__(
-            f"{path} cannot be read as a journal ({kind} at byte {offset}); it was left as it is."
+            f"{path} cannot be read as a journal ({kind} at byte {offset}). "
+            "The file was not changed. Restore it from a backup."
         )
         self.path = path
         self.offset = offset
@@ -237,10 +242,10 @@ class DamagedJournal(StorageError):
 
 
 class FormatTooNew(StorageError):
-    """The journal uses something this version does not know and must not write after.
+    """The journal uses a newer format that this version must not append to.
 
     Attributes:
-        found: what the journal says it needs.
+        found: the format or feature that the journal needs.
         supported: the newest format this version writes.
     """
 
@@ -248,8 +253,8 @@ class FormatTooNew(StorageError):
 
     def __init__(self, found: str, supported: int) -> None:
         super().__init__(
-            f"This session needs {found}, this version of Holdfast knows format {supported}: "
-            "it can be read but not written; update Holdfast."
+            f"This session needs {found}, but this Holdfast only supports format {supported}. "
+            "The session can be read but not written. Update Holdfast to continue it."
         )
         self.found = found
         self.supported = supported

@@ -245,5 +245,5 @@ def test_an_output_without_room_gets_one_sentence(program, words):
         )
     if words != ["status"]:  # which has nothing to say there
         assert done.returncode == 1
-        assert done.stderr == b"holdfast: Standard output cannot be written: the disk is full.\n"
+        assert done.stderr == b"holdfast: Cannot write to standard output: the disk is full.\n"
     assert b"Traceback" not in done.stderr

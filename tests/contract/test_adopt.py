@@ -78,9 +78,9 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(store):
         seq = session.state.seq
         with pytest.raises(holdfast.UsageError, match="nothing"):
             session.adopt([])
-        with pytest.raises(holdfast.UsageError, match="taken"):
+        with pytest.raises(holdfast.UsageError, match="already used"):
             session.adopt([past(seq, user("c"), None)])
-        with pytest.raises(holdfast.UsageError, match="hang"):
+        with pytest.raises(holdfast.UsageError, match="as its parent"):
             session.adopt([past(seq + 5, user("c"), seq + 5)])
         assert session.state.seq == seq
         assert texts(session) == ["a", "b"]

@@ -72,7 +72,7 @@ def test_a_role_that_nobody_has(store):
 def test_a_listener_that_cannot_be_called(store, listener):
     session = store.create()
     for call in (session.on_entry, session.on_live):
-        with pytest.raises(holdfast.UsageError, match="A listener is a function"):
+        with pytest.raises(holdfast.UsageError, match="A listener must be a function"):
             call(listener)
     session.append(user("a"))
 

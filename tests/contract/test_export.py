@@ -155,5 +155,5 @@ def test_what_is_nested_deep_is_exported_all_the_same(store):
     first, second = session.export("jsonl").splitlines()
     assert f'"messages":[{first},{second}]' in session.export()
     deeper = ToolCall(id="2", name="x", arguments=nested(levels))
-    with pytest.raises(holdfast.UsageError, match="nested too deep"):
+    with pytest.raises(holdfast.UsageError, match="nested too deeply"):
         session.append(assistant([deeper]))

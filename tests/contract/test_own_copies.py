@@ -76,7 +76,7 @@ def test_facts_that_are_nested_deep_are_copied_from_anywhere(store):
     deep: list[object] = []
     for _ in range(DEEPEST_LEVELS - 2):
         deep = [deep]
-    with pytest.raises(holdfast.UsageError, match="nested too deep"):
+    with pytest.raises(holdfast.UsageError, match="nested too deeply"):
         store.create(deep=[deep])
     session = store.create(deep=deep)
     session.append(user("hello"))

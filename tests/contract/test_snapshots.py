@@ -95,15 +95,15 @@ def test_what_it_was_given_is_not_what_it_returns(store):
 def test_a_name_is_one_line_of_text(store, name):
     with store.create() as session:
         for call in (lambda: session.put(name, 1), lambda: session.get(name)):
-            with pytest.raises(UsageError, match="name is 1 to 100"):
+            with pytest.raises(UsageError, match="name must be one line of 1 to 100"):
                 call()
-        with pytest.raises(UsageError, match="name is 1 to 100"):
+        with pytest.raises(UsageError, match="name must be one line of 1 to 100"):
             session.drop(name)
 
 
 def test_a_value_is_json_or_bytes(store):
     with store.create() as session:
-        with pytest.raises(UsageError, match="cannot hold"):
+        with pytest.raises(UsageError, match="cannot represent"):
             session.put("graph", {"now": object()})
         with pytest.raises(UsageError):
             session.put("graph", {1: 2})

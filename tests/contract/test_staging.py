@@ -93,9 +93,9 @@ def test_a_state_too_large_for_a_mark(store):
 def test_numbers_and_parents_are_checked(store):
     with store.stage(ID, started=STARTED) as staging:
         staging.add(past(5, user("a"), None))
-        with pytest.raises(holdfast.UsageError, match="taken"):
+        with pytest.raises(holdfast.UsageError, match="already used"):
             staging.add(past(5, user("b"), None))
-        with pytest.raises(holdfast.UsageError, match="hang"):
+        with pytest.raises(holdfast.UsageError, match="as its parent"):
             staging.add(past(6, user("b"), 6))
 
 

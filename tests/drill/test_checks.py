@@ -46,7 +46,7 @@ def test_lines_have_to_be_there_in_their_order(shown, now, kept, good):
     [
         (["a began", "a ended"], (1, 0), None),
         ([], (0, 0), "the a command was never run"),
-        (["a began"], (1, 0), "the a command did not come to its end"),
+        (["a began"], (1, 0), "the a command did not finish"),
         (["a began", "a began", "a ended"], (1, 1), "the a command was run 2 times"),
     ],
 )
@@ -67,13 +67,13 @@ def message(text, stop="end"):
         ([message("a")], ShownText(["a", "b"], []), "the answers have"),
         ([message("a"), message("a")], ShownText(["a"], []), "the answers have"),
         ([message("one t", "interrupted"), message("b")], ShownText(["b"], [], TEXT), None),
-        ([message("b")], ShownText(["b"], [], TEXT), "is not what the model said"),
+        ([message("b")], ShownText(["b"], [], TEXT), "differs from what the model sent"),
         (
             [message("two", "interrupted"), message("b")],
             ShownText(["b"], [], TEXT),
-            "is not what the",
+            "differs from what",
         ),
-        ([message("one", "interrupted"), message("b")], ShownText(["b"], []), "should have been"),
+        ([message("one", "interrupted"), message("b")], ShownText(["b"], []), "should be complete"),
     ],
 )
 def test_the_session_is_held_against_what_the_model_said(tmp_path, messages, told, problem):
@@ -113,4 +113,4 @@ def test_damage_is_found_also_where_every_text_is_right(tmp_path):
     journal = session.path / "journal.jsonl"
     journal.write_bytes(journal.read_bytes().replace(b'"go"', b'"no"'))
     (found,) = judge(tmp_path, session.id, ShownText(["a"], []))
-    assert "verify finds" in found
+    assert "verify reports" in found

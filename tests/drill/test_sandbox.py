@@ -55,5 +55,5 @@ def test_a_process_of_the_ground_is_ended_whoever_started_it(scratch):
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", "/proc")
-    with pytest.raises(StorageError, match="A scratch home cannot be made in /proc"):
+    with pytest.raises(StorageError, match="A temporary home cannot be created in /proc"):
         Scratch()

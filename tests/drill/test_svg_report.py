@@ -56,17 +56,17 @@ def test_all_lines_have_one_scale_and_what_took_no_time_shows_too():
 
 def test_what_was_found_is_told():
     text = shown(GOOD)
-    assert "43,313 of 43,313 characters kept · 2 commands, each once · back in 0.43 s" in text
-    assert "Nothing was lost. Blows: 1. Characters compared: 43,313. Time: 12.3 s." in text
+    assert "43,313 of 43,313 characters saved · 2 commands, each once · back in 0.43 s" in text
+    assert "Nothing was lost. Scenarios: 1. Characters compared: 43,313. Time: 12.3 s." in text
 
 
 def test_a_failure_is_told_with_its_reasons_and_where_to_look():
     text = shown(GOOD, BAD, scratch="/tmp/here")
-    assert "12 of 400 characters kept · 1 of 2 commands run twice" in text
+    assert "12 of 400 characters saved · 1 of 2 commands run twice" in text
     assert "! the first command was run 2 times" in text
     assert "1 of 2 failed." in text
     assert "Nothing was lost" not in text
-    assert text.endswith("The scratch home is kept: /tmp/here")
+    assert text.endswith("The temporary home was kept: /tmp/here")
 
 
 def test_one_that_got_nowhere_has_no_line_of_time():
@@ -78,8 +78,8 @@ def test_one_that_got_nowhere_has_no_line_of_time():
 def test_a_part_that_was_left_out_is_never_counted_as_passed():
     text = shown(GOOD, OUT)
     assert "there is none" in text
-    assert "Blows: 1." in text
-    assert "Left out: 1." in text
+    assert "Scenarios: 1." in text
+    assert "Skipped: 1." in text
     alone = shown(OUT)
     assert "Nothing was tried." in alone
     assert "Nothing was lost" not in alone

@@ -304,7 +304,7 @@ def test_what_cannot_be_stored_is_reported(store, fake):
     fake.items.append(RawItem("x", {"number": float("nan")}))
     done = take(store, fake)
     assert done.problem_count == 1
-    assert "cannot be kept" in done.problems[0].reason
+    assert "cannot be stored" in done.problems[0].reason
 
 
 def test_a_held_session_is_not_touched(store, fake):
@@ -432,7 +432,7 @@ def test_one_import_at_a_time(store, fake):
         with ImportRun(store) as other, pytest.raises(holdfast.StorageError) as refused:
             other.take(fake, fake.source)
     assert refused.value.exit_code == 75
-    assert "already" in str(refused.value)
+    assert "Another import" in str(refused.value)
     assert take(store, fake).action == "unchanged"
 
 

@@ -150,7 +150,7 @@ def test_a_bad_source_is_left_and_reported(store, legacy):
     assert empty.exists()
     reasons = {Path(each.path).name: each.reason for each in done.left}
     assert reasons.keys() == {"bad.json", "empty.json"}
-    assert "nobody says anything" in reasons["empty.json"]
+    assert "has no messages" in reasons["empty.json"]
     again = store.migrate(legacy)
     assert {Path(each.path).name for each in again.left} == {"bad.json", "empty.json"}
     bad.write_text(document("b", "mended"))
@@ -164,7 +164,7 @@ def test_lines_that_cannot_be_read_are_named(store, tmp_path):
         '{"role":"user","content":"a","created_at":"2026-05-06T19:00:00Z"}\n{"role":\n',
     )
     (done,) = store.migrate(path).migrated
-    assert done.problems == [f"{path}:2 is not whole JSON"]
+    assert done.problems == [f"{path}:2 is not complete JSON"]
     assert not path.exists()
 
 
@@ -183,7 +183,7 @@ def test_a_session_that_is_used_again_in_the_legacy_store(store, legacy):
     done = store.migrate(legacy)
     assert [Path(each.path).name for each in done.migrated] == ["telegram_42.json"]
     assert [each.reason for each in done.left] == [
-        "says less than the session that was made from it before"
+        "has less content than the session that was imported from it before"
     ]
     assert said(store) == SAID | {"telegram:42": [*texts, "new"]}
     assert (legacy / "web_1.json").exists()
@@ -219,7 +219,7 @@ def test_an_original_that_is_written_to_meanwhile_keeps_its_name(home, legacy):
     done = store.migrate(legacy)
     kept = {Path(each.path).name: each.reason for each in done.migrated if each.reason}
     assert kept.keys() == {"telegram_42.json", "web_1.json"}
-    assert all("written to meanwhile" in reason for reason in kept.values())
+    assert all("changed in the meantime" in reason for reason in kept.values())
     assert {"telegram_42.json", "web_1.json"} < set(names(legacy))
     store = holdfast.open_store(home)
     again = store.migrate(legacy)
@@ -302,7 +302,7 @@ def test_what_was_published_is_left_if_somebody_has_gone_on_with_it(tmp_path, le
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     files.on("open_append", go_on, name=".then.json")
-    with pytest.raises(holdfast.StorageError, match="as it was"):
+    with pytest.raises(holdfast.StorageError, match="not migrated or changed"):
         store.migrate(legacy)
     assert {summary.id for summary in store.list()} == set(opened)
     assert names(legacy) == ORIGINALS
@@ -339,7 +339,7 @@ def test_on_open_of_the_default_home_where_the_environment_says_so(home, legacy,
 
 def test_a_failure_on_open_is_told(home, legacy, files):
     files.fill()
-    with pytest.raises(holdfast.StorageError, match=r"cannot be written|No room"):
+    with pytest.raises(holdfast.StorageError, match=r"cannot be written|Disk full"):
         holdfast.open_store(home, files=files, migrate=legacy)
     assert names(legacy) == ORIGINALS
 
@@ -349,7 +349,7 @@ def test_a_store_does_not_migrate_itself(store, place):
     with store.create() as session:
         session.append(holdfast.user("a"))
     before = snapshot(store.path)
-    with pytest.raises(holdfast.UsageError, match="this very store"):
+    with pytest.raises(holdfast.UsageError, match="sessions of this store"):
         store.migrate(store.path / place)
     assert snapshot(store.path) == before
 

@@ -64,7 +64,7 @@ class TestWaiting:
         inside.wait()
         ticket = desk.submit("c")
         for seconds in (0, 0.001):
-            with pytest.raises(TimeoutError, match="on their way"):
+            with pytest.raises(TimeoutError, match="still being written"):
                 ticket.wait(seconds)
         assert not ticket.done
         gate.set()
@@ -79,7 +79,7 @@ class TestWaiting:
         """On a disk that hangs it could not leave in time."""
         ticket = desk.submit("b")
         for seconds in (-1, 0, 0.01):
-            with pytest.raises(TimeoutError, match="on their way"):
+            with pytest.raises(TimeoutError, match="still being written"):
                 ticket.wait(seconds)
         assert desk.texts() == ["a"]
         desk.writer.drain()

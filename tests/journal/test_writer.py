@@ -483,7 +483,7 @@ def test_a_number_that_nobody_could_read_back_is_never_given(last_number):
     desk = last_number
     assert desk.append("b").wait().seq == LARGEST_SEQ
     before = (desk.folder / "journal.jsonl").read_bytes()
-    with pytest.raises(WriteFailed, match="used up"):
+    with pytest.raises(WriteFailed, match="used all entry numbers"):
         desk.append("c")
     assert (desk.folder / "journal.jsonl").read_bytes() == before
     assert desk.texts() == ["a", "b"]
@@ -491,7 +491,7 @@ def test_a_number_that_nobody_could_read_back_is_never_given(last_number):
 
 def test_nor_to_a_mark(last_number):
     before = (last_number.folder / "journal.jsonl").read_bytes()
-    with pytest.raises(WriteFailed, match="used up"):
+    with pytest.raises(WriteFailed, match="used all entry numbers"):
         last_number.append("x" * MARK_EVERY_BYTES)  # behind which a mark would stand
     assert (last_number.folder / "journal.jsonl").read_bytes() == before
 

@@ -47,9 +47,9 @@ def test_what_a_selection_hides_is_counted(store, tmp_path):
 
 
 def test_a_project_is_an_identity_or_a_folder_in_one(store, tmp_path):
-    with pytest.raises(UsageError, match="neither a folder nor a project"):
+    with pytest.raises(UsageError, match="not a folder, and not a project"):
         select_sessions(store, SessionFilter(project=str(tmp_path / "gone")))
-    with pytest.raises(UsageError, match="in no git project"):
+    with pytest.raises(UsageError, match="not in a git project"):
         select_sessions(store, SessionFilter(project=str(tmp_path / "here")))
     assert hidden(select_sessions(store, SessionFilter(project="git:unknown"))) == (0, 4, 0)
     project = tmp_path / "project"

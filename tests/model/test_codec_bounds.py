@@ -61,7 +61,7 @@ def test_a_body_that_is_too_deep_is_neither_read_nor_written(type_name):
     data: list[object] = []
     for _ in range(300):
         data = [data]
-    with pytest.raises(UsageError, match="nested too deep"):
+    with pytest.raises(UsageError, match="nested too deeply"):
         encode_body(Custom(name="e", data=data))
 
 

@@ -85,7 +85,7 @@ def test_values_that_json_cannot_hold(wrap, name, refused):
 
 def test_the_place_is_named(refused):
     error = refused(assistant([Text(text="a"), ToolCall(id="c", name="n", arguments={"k": b""})]))
-    assert "message.content[1].arguments.k is a bytes" in str(error)
+    assert "message.content[1].arguments.k has the type bytes" in str(error)
     assert "message.content[0].arguments has a key that is not a string: 1" in str(
         refused(assistant(ToolCall(id="c", name="n", arguments={1: 2})))
     )
@@ -196,7 +196,7 @@ def test_nesting_is_kept_or_refused_and_nothing_else(depth):
         user(parts),
         user(Text(text="\ud800", extra={"a": value})),
     ):
-        assert _stored_or_refused(body) in (body, "nested too deep")
+        assert _stored_or_refused(body) in (body, "nested too deeply")
 
 
 @pytest.mark.parametrize("name", ENVELOPE)

@@ -212,7 +212,7 @@ class Pane:
     def chat(self, *words: str | Path) -> None:
         """Start a chat from the shell."""
         self.enter(shlex.join(["holdfast", *map(str, words)]) + "; echo left with $?")
-        self.stands("saved ✓|read only")
+        self.stands("saved ✓|read-only")
 
     def resize(self, columns: int, rows: int) -> None:
         self.desk.tmux(

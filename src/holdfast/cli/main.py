@@ -87,7 +87,7 @@ class _Verbs(click.Group):
             if error.errno != errno.ENOSPC or error.filename is not None:
                 raise
             sys.stdout = None
-            _say("holdfast: Standard output cannot be written: the disk is full.")
+            _say("holdfast: Cannot write to standard output: the disk is full.")
             ctx.exit(1)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -41,8 +41,8 @@ def survived(shown: str, now: str) -> tuple[int, list[str]]:
     place = next((number for number, (one, other) in pairs if one != other), len(now))
     was = quoted_line(shown[place : place + _AROUND_CHARACTERS])
     found = quoted_line(now[place : place + _AROUND_CHARACTERS])
-    told = f"{len(shown):,} characters were on the screen, and from {place:,} on they are gone"
-    return place, [f"{told}: {was} was there, and now {found}"]
+    told = f"{len(shown):,} characters were on the screen; those after character {place:,} are lost"
+    return place, [f"{told}: expected {was}, found {found}"]
 
 
 def in_order(shown: list[str], now: list[str]) -> tuple[int, list[str]]:
@@ -51,7 +51,7 @@ def in_order(shown: list[str], now: list[str]) -> tuple[int, list[str]]:
     count = 0
     for line in shown:
         if line not in left:  # takes everything up to it
-            return count, [f"a line that was on the screen is gone: {quoted_line(line)}"]
+            return count, [f"a line that was on the screen is lost: {quoted_line(line)}"]
         count += len(line) + 1
     return count, []
 
@@ -75,7 +75,7 @@ def ran(marks: list[str], names: list[str]) -> Ran:
         elif not times:
             problems.append(f"the {name} command was never run")
         elif not counted[f"{name} ended"]:
-            problems.append(f"the {name} command did not come to its end")
+            problems.append(f"the {name} command did not finish")
     counts = began.values()
     return Ran(sum(count > 0 for count in counts), sum(count > 1 for count in counts), problems)
 
@@ -89,8 +89,8 @@ def judge(home: Path, session_id: str, told: ShownText) -> list[str]:
         report = store.verify(session_id)
     problems = _texts(messages, told) + _outputs(messages, told.outputs)
     if is_open:
-        problems.append("the turn did not come to its end")
-    return problems + [f"verify finds: {each.where}: {each.detail}" for each in report.problems]
+        problems.append("the turn did not finish")
+    return problems + [f"verify reports: {each.where}: {each.detail}" for each in report.problems]
 
 
 def _texts(messages: list[Message], told: ShownText) -> list[str]:
@@ -104,9 +104,9 @@ def _texts(messages: list[Message], told: ShownText) -> list[str]:
         given = f"{sum(map(len, told.texts)):,} ({len(told.texts)})"
         problems.append(f"the answers have {found}, and those that were given {given}")
     if parts and not told.cut:
-        problems.append("an answer was cut off that should have been finished")
+        problems.append("an answer is incomplete that should be complete")
     elif told.cut and not (parts and told.cut.startswith("".join(parts))):
-        problems.append("what is kept of the answer that was cut off is not what the model said")
+        problems.append("the saved part of the interrupted answer differs from what the model sent")
     return problems
 
 
@@ -129,10 +129,10 @@ def _outputs(messages: list[Message], told: list[str]) -> list[str]:
     last = [_text(call[-1]) for call in results.values()]
     if last != told:
         shown = ", ".join(map(quoted_line, last)) or "nothing"
-        problems.append(f"the output of commands is not what they printed: {shown}")
+        problems.append(f"the saved output of commands differs from what they printed: {shown}")
     kept = [(_text(each), _text(call[-1])) for call in results.values() for each in call[:-1]]
     if any(not whole.startswith(part) for part, whole in kept):
-        problems.append("what is kept of a command that was cut off is not what it printed")
+        problems.append("the saved output of an interrupted command differs from what it printed")
     return problems
 
 

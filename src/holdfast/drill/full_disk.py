@@ -32,7 +32,7 @@ _COMMAND = (
     f"echo only began >> ../marks; while [ -e ../{_HOLD} ]; do sleep 0.02; done; "
     "echo only ended >> ../marks"
 )
-_NO_ROOM = "No room to write"
+_NO_ROOM = "Disk full"
 _IN_NAMESPACE = ("--user", "--map-root-user", "--mount", "/bin/sh", "-c")
 _TRY = 'mount -t tmpfs -o size=1m holdfast "$0"'
 # Mounts the small disk on the home, fills it and makes room again when it is told to, runs the
@@ -95,7 +95,7 @@ class _Limit:
     def __init__(self, ground: Sandbox, why: str) -> None:
         self.kept = ground.home
         self.note: str | None = (
-            f"no small disk could be made here ({why}); a limit on the size of files stood in"
+            f"no small disk could be created here ({why}); a file size limit was used instead"
         )
 
     def fill(self, screen: PtyScreen) -> None:
@@ -134,7 +134,7 @@ def disk_filled(ground: Sandbox, name: str, title: str) -> DrillResult:
     kept, problems = in_order(lines, _journal(disk.kept))
     commands = ran(ground.marks(), ["only"])
     if _NO_ROOM not in ground.errors:
-        problems.append("nobody was told that the disk is full")
+        problems.append("the program did not report that the disk is full")
     problems += commands.problems + judge(
         disk.kept, session, ShownText(["", _TEXT], ["[no output]"])
     )
@@ -187,7 +187,7 @@ def _disk(ground: Sandbox) -> _Disk | str:
         return _SmallDisk(ground)
     if hasattr(resource, "prlimit"):
         return _Limit(ground, why)
-    return f"no small disk could be made here ({why}), and this system limits no running program"
+    return f"no small disk could be created here ({why}), nor a file size limit"
 
 
 def _namespace() -> tuple[str, ...]:
@@ -212,7 +212,7 @@ def _why_no_small_disk(ground: Sandbox) -> str | None:
 def _session(shown: str) -> str:
     first, whole, _ = shown.partition("\n")
     if not whole:
-        raise StuckError("the program did not say which session it is")
+        raise StuckError("the program did not print its session id")
     return str(json.loads(first)["session_id"])
 
 

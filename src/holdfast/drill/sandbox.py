@@ -128,7 +128,9 @@ class Sandbox:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             if time.monotonic() > end:
-                raise StorageError(f"Processes {pids} of the drill do not end.")
+                raise StorageError(
+                    f"Processes of the drill do not end: {pids}. End them with kill -9."
+                )
             time.sleep(_LOOK_SECONDS)
 
     # Files
@@ -165,7 +167,7 @@ class Scratch:
         try:
             _files.make_folder(self.folder)
         except OSError as error:
-            told = f"A scratch home cannot be made in {self.folder.parent}: {error.strerror}."
+            told = f"A temporary home cannot be created in {self.folder.parent}: {error.strerror}."
             raise StorageError(f"{told} Set TMPDIR to a folder that can be written.") from error
 
     @contextmanager

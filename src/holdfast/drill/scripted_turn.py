@@ -159,7 +159,7 @@ class ScriptedTurn:
         screen.whole()
         with self._explained():
             if code := screen.process.returncode:
-                raise StuckError(f"the turn did not come to its end (exit code {code})")
+                raise StuckError(f"the turn did not finish (exit code {code})")
 
     def came_back(self, start: float) -> None:
         """Note that what was shown is shown again, by a program that was started then."""

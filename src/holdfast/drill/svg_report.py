@@ -15,17 +15,17 @@ from holdfast.drill.results import Drilled, DrillResult, Moments
 _INDENT = "  "
 _NARROWEST, _WIDEST = 39, 120
 _COLOURS = {"survived": "32", "failed": "31", "left_out": "33", "blow": "31;1", "dim": "2"}
-_WORDS = {"survived": "survived", "failed": "FAILED", "left_out": "left out"}
+_WORDS = {"survived": "survived", "failed": "FAILED", "left_out": "skipped"}
 _PICTURE = {"shown": "▓", "blow": "✗", "back": "░", "on": "▒", "done": "✓", "dot": "·"}
 _PLAIN = {"shown": "#", "blow": "X", "back": ".", "on": "=", "done": "|", "dot": "-"}
 _LEGEND = {
     "shown": "on the screen",
-    "blow": "the blow",
-    "back": "coming back",
-    "on": "going on",
+    "blow": "crash",
+    "back": "recovery",
+    "on": "continued",
     "done": "done",
 }
-_INTRODUCTION = "The real program, with its rehearsal model, struck in a scratch home:"
+_INTRODUCTION = "The real program with its offline rehearsal model, crashed in a temporary home:"
 _STEPS_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 
 
@@ -102,7 +102,7 @@ def _time_line(moments: Moments, look: Look, room: int, longest: float) -> str:
 
 def _facts(finding: DrillResult, look: Look) -> str:
     kept, shown = finding.survived_characters, finding.shown_characters
-    characters = f"{kept:,} of {shown:,} characters kept"
+    characters = f"{kept:,} of {shown:,} characters saved"
     if finding.run_twice:
         commands = f"{finding.run_twice} of {finding.commands} commands run twice"
     elif finding.commands == 1:
@@ -138,13 +138,13 @@ def _verdict(drilled: Drilled, look: Look) -> str:
     elif not tried:
         said = [("Nothing was tried.", "left_out")]
     else:
-        said = [("Nothing was lost.", "survived"), (f"Blows: {len(tried)}.", "")]
+        said = [("Nothing was lost.", "survived"), (f"Scenarios: {len(tried)}.", "")]
         said.append((f"Characters compared: {compared:,}.", ""))
     if left_out and tried:
-        said.append((f"Left out: {left_out}.", "left_out"))
+        said.append((f"Skipped: {left_out}.", "left_out"))
     said.append((f"Time: {drilled.seconds:.1f} s.", ""))
     text = _in_lines(said, look)
-    return text + (f"\nThe scratch home is kept: {drilled.scratch}" if drilled.scratch else "")
+    return text + (f"\nThe temporary home was kept: {drilled.scratch}" if drilled.scratch else "")
 
 
 def _in_lines(sentences: list[tuple[str, str]], look: Look) -> str:

@@ -47,7 +47,9 @@ class Registry:
         if point is None:
             near = difflib.get_close_matches(name, self.names(), 1)
             hint = f" Did you mean {near[0]}?" if near else ""
-            raise UsageError(f"There is no {self._kind} {name!r}: {', '.join(self.names())}.{hint}")
+            raise UsageError(
+                f"There is no {self._kind} {name!r}.{hint} Available: {', '.join(self.names())}."
+            )
         try:
             return point.load()()
         except Exception as error:  # other people's code, loaded by name: any error is theirs

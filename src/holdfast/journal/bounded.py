@@ -147,13 +147,13 @@ def unpacked(
             for piece in decoder.pieces(chunk):
                 size += len(piece)
                 if not limits.allow(packed, size) or spent + size > limits.total_bytes:
-                    raise TooMuch(f"unpacks to more than {size} bytes from {packed}")
+                    raise TooMuch(f"decompresses to more than {size} bytes from {packed}")
                 if piece:
                     yield piece
         except decoder.errors as error:
             raise BrokenPacking(str(error)) from error
     if not decoder.is_whole:
-        raise BrokenPacking("it breaks off in the middle")
+        raise BrokenPacking("it ends in the middle")
 
 
 def _sliced(chunks: Iterable[bytes]) -> Iterator[bytes]:

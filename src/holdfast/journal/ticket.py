@@ -88,7 +88,7 @@ class Ticket(Struct, eq=False):
         gate.acquire()
         refusals = writer.subscribe(self, gate.release)
         if not gate.acquire(timeout=min(max(timeout_seconds, 0), TIMEOUT_MAX)):
-            raise TimeoutError("The entries are not durable yet; they are on their way.")
+            raise TimeoutError("The entries are not durable yet: they are still being written.")
         if self.writer is not None and self.refusals > refusals:
             raise writer.disk_full()
 

@@ -318,7 +318,9 @@ class GroupCommitter:
     def _refuse_handlers(self) -> None:
         """Raise in a signal handler that interrupted the leader: it would wait for itself."""
         if self._leads_in_fact == threading.get_ident():
-            raise TimeoutError("A signal handler cannot wait for the append it interrupted.")
+            raise TimeoutError(
+                "A signal handler cannot append while it interrupts an append to the same session."
+            )
 
     def _follow(self, ticket: Ticket, refusals: int) -> None:
         """Wait until the leader has settled or refused the ticket, or leaves the lead to us."""
@@ -502,7 +504,7 @@ class GroupCommitter:
             after = self._mark(tickets[-1], entries, after)
         if entries[-1].seq > LARGEST_SEQ:  # such as behind a line that somebody has altered
             path = self._log.location
-            raise WriteFailed(f"The numbers of {path} are used up", cursor.last_seq)
+            raise WriteFailed(f"{path} has used all entry numbers", cursor.last_seq)
         payloads: list[bytes] = []
         for ticket in tickets:
             if ticket.payloads:

@@ -96,9 +96,11 @@ def _project(given: str | None) -> str | Path | None:
         return given
     folder = Path(given)
     if not folder.is_dir():
-        raise UsageError(f"{given} is neither a folder nor a project such as git:….")
+        raise UsageError(f"{given} is not a folder, and not a project such as git:….")
     from holdfast.store.git_project import project_of, workspace_path  # noqa: PLC0415  subprocess is slow
 
     if project_of(workspace_path(folder)) is None:
-        raise UsageError(f"{given} is in no git project; --here lists the sessions of a folder.")
+        raise UsageError(
+            f"{given} is not in a git project. Use --here for the sessions of a folder."
+        )
     return folder

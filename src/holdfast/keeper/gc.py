@@ -157,7 +157,7 @@ def carry_out(store: Store, plan: GcPlan) -> None:
     for summary, taken in plan.sessions:
         try:
             if not _is_as_it_was(store, summary):
-                reason = "it was continued meanwhile"
+                reason = "it was continued in the meantime"
                 plan.skip(summary.id, reason, SessionLocked.exit_code)
             elif plan.compress:
                 done = store.compress(summary.id)

@@ -67,8 +67,8 @@ def local_session_id(store: Store, name: str) -> str:
     place = resolve_session(store, name)
     if isinstance(place, Path):
         raise UsageError(
-            f"{_shown(name)} is not a session of {store.location}: HOLDFAST_HOME names another "
-            "home."
+            f"{_shown(name)} is not in the home folder {store.location}. "
+            "Set HOLDFAST_HOME to the home folder of that session."
         )
     return place
 
@@ -100,7 +100,7 @@ def _only(titled: list[Summary]) -> str | None:
     """
     if len(titled) > 1:
         shown = ", ".join(each.id for each in titled[:_MOST_SHOWN])
-        raise UsageError(f"{len(titled)} sessions have that title: {shown}.")
+        raise UsageError(f"{len(titled)} sessions have that title: {shown}. Use an id. Use an id.")
     return titled[0].id if titled else None
 
 
@@ -117,12 +117,14 @@ def _not_found(store: Store, name: str, summaries: list[Summary]) -> HoldfastErr
         return SessionNotFound(f"There is no session at {shown}, and none with that title.")
     if SESSION_ID.fullmatch(name):
         if name in store.deleted_ids():
-            return SessionNotFound(f"{name} is in the trash: holdfast restore {name}.")
-        why = f"There is no session {shown}: it may be in another home."
+            return SessionNotFound(
+                f"{name} is in the trash. Restore it with: holdfast restore {name}"
+            )
+        why = f"There is no session {shown} in this home folder (HOLDFAST_HOME)."
         return SessionNotFound(why + _suggestion(name, summaries))
     if not name:
         return _invalid(name)
-    why = f"No session has {shown} in its id, or as its title; holdfast ls shows them."
+    why = f"No session has {shown} in its id or as its title. List them with: holdfast ls"
     return SessionNotFound(why + _suggestion(name, summaries))
 
 

@@ -18,7 +18,7 @@ from holdfast.store.session import Session
 _NO_MODEL = (
     "No model can answer this: no API key was found, and the offline rehearsal model only follows "
     "commands such as “run: ls”. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, run: holdfast login "
-    "anthropic, or name a server of your own with --base-url and --model."
+    "anthropic, or use your own server with --base-url and --model."
 )
 _REHEARSAL_ONLY = (
     "This session uses the rehearsal model, which only follows commands such as “run: ls”. Choose "
@@ -49,5 +49,5 @@ def check_answerable(assembled: BuiltAgent, prompt: str) -> None:
     """
     choice = assembled.choice
     if choice.provider == REHEARSAL and not assembled.scripted and not serves(prompt):
-        by_default = choice.reason == "no key was found"
+        by_default = choice.reason == "no API key was found"
         raise ProviderUnavailable(_NO_MODEL + offered() if by_default else _REHEARSAL_ONLY)

@@ -50,7 +50,7 @@ def resolve_deleted(store: Store, trash: list[Deleted], name: str) -> str:
         return found[0]
     if found:
         shown = ", ".join(found[:_MOST_SHOWN])
-        raise UsageError(f"{len(found)} deleted sessions match {name!r}: {shown}.")
+        raise UsageError(f"{len(found)} deleted sessions match {name!r}: {shown}. Use a full id.")
     raise SessionNotFound(
         f"No session in the trash has {name!r} in its id or as its title."
         f"{_suggestion(name, titles)}"

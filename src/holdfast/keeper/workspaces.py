@@ -28,9 +28,9 @@ def working_folder(name: str | None) -> Path:
     try:
         folder = Path(workspace_path(name if name is not None else Path.cwd()))
     except FileNotFoundError:
-        raise UsageError("The current folder is gone. Use -C to name another.") from None
+        raise UsageError("The current folder no longer exists. Name another with -C DIR.") from None
     if not folder.is_dir():
-        raise UsageError(f"{name} is not a folder. Use -C to name one.")
+        raise UsageError(f"{name} is not a folder. Name a folder with -C DIR.")
     return folder
 
 
@@ -87,7 +87,9 @@ def session_workspace(session: Session, given: str | None) -> tuple[Path, bool]:
     project = session.meta.get("project")
     if project is not None and project_of(str(here)) == project:
         return here, True
-    raise UsageError(f"The session's folder {recorded} is gone. Use -C to name its new place.")
+    raise UsageError(
+        f"The session's folder {recorded} no longer exists. Name its new place with -C DIR."
+    )
 
 
 @contextmanager

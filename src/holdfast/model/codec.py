@@ -348,7 +348,7 @@ def _encode_carefully(body: Body) -> tuple[bytes, Body]:
     try:
         type_name = type_of(body)
         if not isinstance(type_name, str):
-            raise UsageError("The type of an entry is a string.")
+            raise UsageError("The type of an entry must be a string.")
     except KeyError:
         raise UsageError(
             f"{type(body).__name__} cannot be stored: append a message such as "
@@ -358,11 +358,11 @@ def _encode_carefully(body: Body) -> tuple[bytes, Body]:
         data = dumps(_faithful(plain(body), type_name))
         again = decode_body(type_name, data)
     except RecursionError:
-        raise UsageError(f"This {type_name} is nested too deep to be stored.") from None
+        raise UsageError(f"This {type_name} is nested too deeply to be stored.") from None
     except (TypeError, ValueError) as error:
         raise UsageError(f"This {type_name} cannot be stored as JSON: {error}.") from None
     if not _is_alike(again, body):
-        raise UsageError(f"This {type_name} has a field that is missing or of the wrong type.")
+        raise UsageError(f"This {type_name} lacks a field, or has a field of the wrong type.")
     if len(data) > LARGEST_BODY_BYTES:
         raise UsageError(
             f"This {type_name} is too large to be stored: {len(data)} bytes where "
@@ -376,7 +376,9 @@ def _check_names(body: Body) -> None:
     names = body.fields or {} if isinstance(body, Meta | Unknown) else body.extra
     for name in ENVELOPE:
         if name in names:
-            raise UsageError(f"The field name {name!r} is the journal's own; use another one.")
+            raise UsageError(
+                f"The field name {name!r} is reserved for the journal. Use another name."
+            )
 
 
 def _is_alike(again: Any, body: Any) -> bool:
@@ -468,7 +470,7 @@ def _faithful(value: Any, where: str) -> Any:
     if isinstance(value, list):
         return [_faithful(item, f"{where}[{number}]") for number, item in enumerate(value)]
     if isinstance(value, float) and not math.isfinite(value):
-        raise UsageError(f"{where} is {value}, which JSON cannot hold; use null or a string.")
+        raise UsageError(f"{where} is {value}, which JSON cannot represent. Use null or a string.")
     if value is None or isinstance(value, str | int | float | Raw):
         return value
-    raise UsageError(f"{where} is a {type(value).__name__}, which JSON cannot hold.")
+    raise UsageError(f"{where} has the type {type(value).__name__}, which JSON cannot represent.")

@@ -46,7 +46,7 @@ def _random(size: int) -> bytes:
 def key_session_id(key: str) -> str:
     """Return the id under which the session of a caller's ``key`` is kept."""
     if not isinstance(key, str) or not key:
-        raise UsageError("A session key must be a string that is not empty.")
+        raise UsageError("A session key must be a non-empty string.")
     import hashlib  # noqa: PLC0415  a list of sessions needs neither
     from base64 import b32encode  # noqa: PLC0415  as above
 
@@ -87,7 +87,7 @@ def only_match(part: str, ids: Iterable[str]) -> str:
     """
     found = sorted(each for each in ids if part in each)
     if not found:
-        raise SessionNotFound(f"No session has {part!r} in its id; list() shows all there are.")
+        raise SessionNotFound(f"No session has {part!r} in its id; list() returns all sessions.")
     if len(found) > 1:
         shown = ", ".join(found[:_MOST_SHOWN_CANDIDATES])
         more = len(found) - _MOST_SHOWN_CANDIDATES

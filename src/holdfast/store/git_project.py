@@ -90,7 +90,7 @@ def _text(path: Path) -> str:
     descriptor = _files.open_read(os.path.realpath(path))
     try:
         if not stat.S_ISREG(_files.status(descriptor).st_mode):
-            raise ValueError(f"{path} is no file")
+            raise ValueError(f"{path} is not a file")
         data = _files.read_at(descriptor, _LARGEST_FILE_BYTES + 1, 0)
     finally:
         _files.close(descriptor)

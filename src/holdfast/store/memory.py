@@ -267,7 +267,7 @@ class MemoryLogWriter:
         if os.getpid() != self._process:
             raise UsageError(
                 "This session was opened before a fork and belongs to the parent process: "
-                "open it anew in the child."
+                "open it again in the child process."
             )
 
     def errors(self, what: str) -> AbstractContextManager[None]:  # noqa: ARG002  nothing fails
@@ -748,7 +748,7 @@ class MemoryBackend:
         """Let everybody see a session."""
         with self.changed:
             if kept.id in self.sessions:
-                raise SessionExists(f"Session {kept.id} exists already; nothing was changed.")
+                raise SessionExists(f"Session {kept.id} already exists. Nothing was changed.")
             kept.written = kept.written or timestamp()
             self.sessions[kept.id] = kept
 
@@ -769,7 +769,9 @@ class MemoryBackend:
     def resolve(self, wanted: str | os.PathLike[str]) -> Ref:
         """Find a session by id, or a unique part of one."""
         if isinstance(wanted, os.PathLike):
-            raise SessionNotFound(f"{wanted} is a path, and this store is in memory.")
+            raise SessionNotFound(
+                f"{wanted} is a path, but this store is in memory. Use a session id."
+            )
         part = check_part(wanted)
         found = part if SESSION_ID.fullmatch(part) else only_match(part, list(self.sessions))
         return self.ref(self.kept(found).id)

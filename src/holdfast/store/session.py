@@ -267,7 +267,9 @@ class Session:
         data = bytes_of(data)
         recorder = self._writable()
         if not recorder.exists:
-            raise UsageError("A session without entries keeps nothing: append something first.")
+            raise UsageError(
+                "This session has no entries yet, so it has no folder. Append an entry first."
+            )
         return recorder.log_writer.put_blob(data)
 
     def blob(self, name: str) -> bytes | None:
@@ -351,7 +353,7 @@ class Session:
         with recorder.at_rest():
             number = number_of(upto)
             if not isinstance(keep_last, int) or keep_last < 0:
-                raise UsageError("keep_last is a number of messages, 0 or more.")
+                raise UsageError("keep_last must be a number of messages, 0 or more.")
             if number is None:
                 number = self._reading.state.seq
             elif not self._reading.is_on_branch(number):
@@ -564,7 +566,7 @@ class Session:
         that are not durable yet are in it too: this is the way to save them if the disk fails.
         """
         if format not in FORMATS:
-            raise UsageError(f"Unknown export format {format!r}: json, jsonl or markdown.")
+            raise UsageError(f"Unknown export format {format!r}. Use json, jsonl or markdown.")
         messages, incomplete = self._reading.messages_with_pending()
         return text_of(format, self.id, self.meta, messages, incomplete)
 
@@ -576,7 +578,7 @@ class Session:
             raise UsageError(f"Session {self.id} was opened read-only; open it with mode='write'.")
         self._recorder.check_ours()
         if self._reading.closed:
-            raise UsageError(f"Session {self.id} is closed; open it again to go on.")
+            raise UsageError(f"Session {self.id} is closed; open it again to continue.")
         return self._recorder
 
     # Closing

@@ -131,7 +131,7 @@ class Store:
         return _folder(self._resolved(id).location)
 
     def _resolved(self, id: str | os.PathLike[str]) -> Ref:
-        with self._backend.errors("cannot be searched for it"):
+        with self._backend.errors("cannot be searched for this session"):
             return self._backend.resolve(id)
 
     # Making and opening
@@ -153,9 +153,11 @@ class Store:
         if session_id is None:
             session_id = new_session_id()
         elif not SESSION_ID.fullmatch(check_part(session_id)) or is_keyed(session_id):
-            raise UsageError(f"{session_id!r} is not of the shape 20261115-194012-k3v9q2ab.")
+            raise UsageError(
+                f"{session_id!r} is not a session id: use one such as 20261115-194012-k3v9q2ab."
+            )
         elif self._has(session_id):
-            raise SessionExists(f"Session {session_id} exists already; open it instead.")
+            raise SessionExists(f"Session {session_id} already exists. Open it instead.")
         return self._new(session_id, None, workspace, meta)
 
     def _new(
@@ -278,7 +280,7 @@ class Store:
             progress: called with sessions read and sessions to read, while the index is rebuilt.
         """
         if limit is not None and (not isinstance(limit, int) or limit < 0):
-            raise UsageError(f"limit is a number of sessions, not {limit!r}.")
+            raise UsageError(f"limit must be a number of sessions, not {limit!r}.")
         query = list_query(workspace, project, limit, since, until, key_prefix)
         return self._backend.catalog.summaries(query, progress)
 
@@ -324,9 +326,9 @@ class Store:
             where: conditions; see ``FilterArgs`` in ``holdfast.store.search.query``.
         """
         if not isinstance(limit, int) or limit < 0:
-            raise UsageError("limit is a number of results, 0 or more.")
+            raise UsageError("limit must be a number of results, 0 or more.")
         if order not in ("newest", "rank"):
-            raise UsageError(f"order is 'newest' or 'rank', not {order!r}.")
+            raise UsageError(f"order must be 'newest' or 'rank', not {order!r}.")
         from holdfast.store.search.query import Query, conditions  # noqa: PLC0415  few search
         from holdfast.store.search.scan import SearchRequest  # noqa: PLC0415  as above
 
@@ -660,7 +662,7 @@ def _folder(location: Path | str) -> Path:
 
 def _check_mode(mode: str) -> None:
     if mode not in ("write", "read"):
-        raise UsageError(f"mode is 'write' or 'read', not {mode!r}.")
+        raise UsageError(f"mode must be 'write' or 'read', not {mode!r}.")
 
 
 def _recorder(opened: Opened, writer: LogWriter) -> Recorder:

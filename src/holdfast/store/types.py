@@ -193,26 +193,33 @@ class Recovery(Struct, frozen=True):
         return self == Recovery()
 
     def __str__(self) -> str:
-        """Return a sentence for each thing found, or ``nothing to recover``."""
+        """Return one clause per finding, or ``nothing to recover``."""
         said = [
             f"{piece.size_bytes} bytes at offset {piece.offset} ({piece.reason}) were "
-            f"set aside in {piece.path}"
+            f"moved to {piece.path}"
             for piece in self.set_aside
         ]
         said += [
-            f"{piece.length} bytes at offset {piece.offset} are {piece.kind}: left as they are"
+            f"{piece.length} bytes at offset {piece.offset} are damaged ({piece.kind}); not changed"
             for piece in self.damage
         ]
         if self.interrupted:
-            said.append(f"{len(self.interrupted)} interrupted stream(s) were kept as messages")
+            count = len(self.interrupted)
+            said.append(
+                "a partial answer was saved as a message"
+                if count == 1
+                else f"{count} partial answers were saved as messages"
+            )
         if self.edited:
             said.append(f"{self.edited} line(s) were changed after they were written")
         if self.unverified:
             said.append(f"{self.unverified} line(s) could not be verified")
         if self.newline_added:
-            said.append("the last line had no newline and is kept")
+            said.append("the last line had no newline; it was kept")
         if self.files > 1:
-            said.append(f"the journal goes on in {self.files} files after a failed sync")
+            said.append(
+                f"the journal continues in {self.files} files because a write failed earlier"
+            )
         return "; ".join(said) or "nothing to recover"
 
 

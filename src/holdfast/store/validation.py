@@ -39,7 +39,7 @@ def number_of(place: EntryRef) -> int | None:
         return place.seq
     if place is None or (isinstance(place, int) and not isinstance(place, bool)):
         return place
-    raise UsageError("An entry is named by its number or by the Position that append returned.")
+    raise UsageError("Name an entry by its number or by the Position that append returned.")
 
 
 def required_number(place: Position | int) -> int:
@@ -75,7 +75,7 @@ def messages_of(given: Sequence[Message]) -> list[Message]:
 def check_callable(callback: object) -> None:
     """Refuse what could not be called back."""
     if not callable(callback):
-        raise UsageError(f"A listener is a function, not {callback!r}.")
+        raise UsageError(f"A listener must be a function, not {callback!r}.")
 
 
 def check_facts(known: dict[str, Any], items: Sequence[Any]) -> None:
@@ -132,7 +132,7 @@ def with_project(meta: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
 def bytes_of(data: bytes) -> bytes:
     """Return what is to be kept as it is; text would have to be encoded first."""
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise UsageError(f"Give bytes to keep, not {type(data).__name__}: encode it first.")
+        raise UsageError(f"Give bytes to store, not {type(data).__name__}: encode it first.")
     return bytes(data)
 
 
@@ -143,7 +143,7 @@ def valid_name(given: str) -> str:
         UsageError: it is empty, too long, or has line ends or control characters.
     """
     if not isinstance(given, str) or not 0 < len(given) <= LONGEST_NAME or not is_one_line(given):
-        raise UsageError(f"A snapshot's name is 1 to {LONGEST_NAME} characters on one line.")
+        raise UsageError(f"A snapshot's name must be one line of 1 to {LONGEST_NAME} characters.")
     return given
 
 
@@ -157,9 +157,9 @@ def valid_title(given: str, *, optional: bool = False) -> str:
     """
     title = given.strip()
     if len(title) > LONGEST_TITLE or not (title or optional):
-        raise UsageError(f"A title has 1 to {LONGEST_TITLE} characters.")
+        raise UsageError(f"A title must have 1 to {LONGEST_TITLE} characters.")
     if not is_one_line(title):
-        raise UsageError("A title is one line of text, without control characters.")
+        raise UsageError("A title must be one line of text without control characters.")
     return title
 
 
@@ -171,7 +171,7 @@ def valid_tag(given: str) -> str:
     """
     tag = given.strip()
     if not tag or len(tag) > LONGEST_TAG or not is_one_line(tag):
-        raise UsageError(f"A tag is 1 to {LONGEST_TAG} characters on one line, not {given!r}.")
+        raise UsageError(f"A tag must be one line of 1 to {LONGEST_TAG} characters, not {given!r}.")
     return tag
 
 
@@ -200,7 +200,7 @@ def point_in_time(older_than: Moment) -> datetime:
     """Return the time before which a session is old.
 
     Raises:
-        UsageError: it is no time, or an age that nothing has; a negative one would take everything.
+        UsageError: it is not a time or an age, or it is negative.
     """
     if isinstance(older_than, datetime):
         return older_than
@@ -209,8 +209,8 @@ def point_in_time(older_than: Moment) -> datetime:
         moment = datetime.now(UTC) - age
     except (TypeError, ValueError, OverflowError):
         raise UsageError(
-            f"{older_than!r} is neither a time nor an age (a timedelta, or seconds) within reach."
+            f"{older_than!r} is not a valid age: give a timedelta, seconds, or a datetime."
         ) from None
     if age < timedelta(0):
-        raise UsageError(f"{older_than!r} is no age: it is less than nothing.")
+        raise UsageError(f"{older_than!r} is negative. An age must be 0 or more.")
     return moment

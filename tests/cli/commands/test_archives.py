@@ -52,7 +52,9 @@ def test_an_altered_line_is_named_and_the_session_imported(program, archive):
     program.run("rm", DOCS, "--yes")
     done = program.run("import", archive)
     assert done.code == 65
-    assert "a.holdfast: journal.jsonl:2: edited: entry 1 was altered" in done.err
+    assert (
+        "a.holdfast: journal.jsonl:2: edited: entry 1 was changed after it was written" in done.err
+    )
     assert program.run("doctor").code == 65
 
 

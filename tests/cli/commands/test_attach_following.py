@@ -51,7 +51,7 @@ def test_it_leaves_when_all_that_waits_is_held(program, session):
 def test_an_output_that_is_full_is_a_failure_and_says_so(program, session):
     done = program.run("attach", session, "--no-input", shell="> /dev/full")
     assert done.code == 1
-    assert "Standard output cannot be written: No space left on device." in done.err
+    assert "Cannot write to standard output: No space left on device." in done.err
 
 
 def test_a_question_does_not_keep_commands_from_being_heard(program, session):
@@ -151,4 +151,4 @@ def test_a_session_that_is_removed_in_mid_turn_is_a_failure(program, session, fo
         until((program.folder / "a.begun").exists)
         shutil.rmtree(program.home)
         assert seen.wait() == 74
-        assert "nothing can be saved any more" in seen.screen
+        assert "Nothing more can be saved" in seen.screen

@@ -158,7 +158,7 @@ def test_the_end_of_input_at_a_terminal_ends_the_turn(program, session):
         seen.shows("started")
         seen.type("\x04")
         assert seen.wait() == 0
-    assert cause_of_end(program) == ("cancelled", "its terminal has left")
+    assert cause_of_end(program) == ("cancelled", "its terminal was closed")
     let_go(program)
 
 
@@ -240,7 +240,7 @@ def test_a_killed_one_is_recovered_as_any_runner_is(program, session):
         seen.send(signal.SIGKILL)
         assert seen.wait() == -signal.SIGKILL
     with terminal(program, "attach", "--foreground", session) as seen:
-        seen.shows("/continue continues it")
+        seen.shows("/continue continues this turn")
         seen.type("/quit\n")
         assert seen.wait() == 0
     done = program.run("-r", session, "-p", "--kill-running", "--continue-turn", "--allow-all")
@@ -266,7 +266,7 @@ def test_the_first_process_of_a_container_runs_everything_in_the_foreground(prog
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    assert "it runs in the foreground" in done.stderr
+    assert "turns run in the foreground" in done.stderr
     assert "still running" not in done.stderr
     assert turns(program.journal()) == ["started", "completed"] * 2
     let_go(program)

@@ -24,7 +24,7 @@ def test_without_anything(shell):
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0] == f"user file     {shell.config / 'config.toml'}"
-    assert lines[1] == "answers       rehearsal with rehearsal: no key was found"
+    assert lines[1] == "will use      rehearsal with rehearsal: no API key was found"
     assert any(line.split() == ["max_tokens", "8192", "default"] for line in lines)
     assert not shell.home.exists()
     assert not shell.config.exists()
@@ -73,14 +73,14 @@ def test_another_workspace(shell, tmp_path):
     )
     done = shell.run("config", "-C", "gone")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "holdfast: gone is not a folder. Use -C to name one.\n"
+    assert done.stderr == "holdfast: gone is not a folder. Name a folder with -C DIR.\n"
 
 
 def test_who_would_answer_is_told_even_if_nobody_would(shell):
     user(shell, 'provider = "anthropic"')
     done = shell.run("config")
     assert done.returncode == 0
-    assert "answers       none: There is no key for anthropic" in done.stdout
+    assert "will use      none: There is no key for anthropic" in done.stdout
     assert shell.run("login", "anthropic", given="sk-ant-secret").returncode == 0
     done = shell.run("config")
     assert "anthropic at https://api.anthropic.com with" in done.stdout

@@ -53,13 +53,13 @@ def test_damage_is_told_then_mended(program, session):
     done = program.run("doctor")
     assert done.code == 65
     assert "safe: the rest of the session can be read" in done.out
-    assert "--fix would write a clean copy" in done.out
+    assert "--fix would rewrite the journal" in done.out
     assert "2 can be repaired (--fix)" in done.err
     assert "\x1b" not in done.out
     assert snapshot(program.home) == before
     mended = program.run("doctor", "--fix")
     assert mended.code == 0
-    assert "done: write a clean copy" in mended.out
+    assert "done: rewrite the journal" in mended.out
     assert "2 repaired" in mended.err
     assert program.run("doctor").out == ""
     assert len(list((session.path / "archive").iterdir())) == 1
@@ -166,7 +166,7 @@ def test_a_home_that_is_no_folder(program, session):
     for home in (journal, journal / "below"):
         done = program.run("doctor", "--fix", HOLDFAST_HOME=str(home))
         assert (done.code, done.out) == (2, "")
-        assert "is no folder: set HOLDFAST_HOME" in done.err
+        assert "is not a folder. Set HOLDFAST_HOME" in done.err
     assert journal.stat().st_mode & 0o777 == 0o644
 
 

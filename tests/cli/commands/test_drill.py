@@ -52,7 +52,7 @@ config.load = stopping
     ),
     "a full disk is taken for a written one": (
         "disk",
-        "nobody was told that the disk is full",
+        "the program did not report that the disk is full",
         """
 from holdfast.files import NO_ROOM, Files
 write = Files.write
@@ -148,13 +148,13 @@ def test_what_a_limit_stands_in_for_is_said_and_what_cannot_be_tried_is_never_pa
     path = f"{bin_folder}:{os.environ['PATH']}"
     limited = program.run("drill", "--scenario", "disk", PATH=path)
     assert (limited.code, limited.err) == (0, "")
-    assert "no small disk could be made here (not allowed)" in limited.out
+    assert "no small disk could be created here (not allowed)" in limited.out
     assert "Nothing was lost." in limited.out
 
     without = with_defect(program, "import resource\ndel resource.prlimit\n")
     left_out = program.run("drill", "--scenario", "disk", PATH=path, **without)
     assert left_out.code == 1
-    assert "left out" in left_out.out
+    assert "skipped" in left_out.out
     assert "Nothing was tried." in left_out.out
     assert list(program.temporary.iterdir()) == []
 
@@ -187,7 +187,7 @@ def test_on_a_dumb_terminal_progress_and_report_are_plain_and_the_scratch_home_c
     assert max(map(len, lines[:-2])) < 60  # but for the path at the end
     assert "\x1b" not in shown.decode()
     (scratch,) = program.temporary.iterdir()
-    assert lines[-2] == f"The scratch home is kept: {scratch}"
+    assert lines[-2] == f"The temporary home was kept: {scratch}"
     assert everything_with(scratch) == []
 
 

@@ -60,7 +60,7 @@ def test_into_a_folder_it_gets_the_name_it_should_have(program):
     assert (program.folder / f"{BUILD}.json").exists()
     done = program.run("export", BUILD, "-t", "json", "-o", ".")
     assert done.code == 2
-    assert "exists already" in done.err
+    assert "already exists" in done.err
 
 
 def test_secrets_are_replaced_and_told_without_being_shown(program):

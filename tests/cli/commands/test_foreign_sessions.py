@@ -133,7 +133,7 @@ def test_a_turn_that_waits_cannot_be_approved(program, receive, trace):
 def test_attached_in_plain_text_it_is_refused(program, receive, trace):
     session = receive(open_turn(f"touch {trace}"))
     with _terminal(program, "attach", session) as terminal:
-        terminal.shows("/continue continues it")
+        terminal.shows("/continue continues this turn")
         terminal.type("/continue\n")
         terminal.shows("Nothing was done")
         terminal.type("say: still here\n")
@@ -172,7 +172,7 @@ def test_trust_on_the_command_line_accepts_first(program, receive, trace):
     assert f"accepted: session {session}" in done.err
     assert trace.exists()
     assert program.run("trust", session).out == (
-        f"Nothing in session {session} came from elsewhere: there is nothing to accept.\n"
+        f"Session {session} did not come from elsewhere. There is nothing to accept.\n"
     )
 
 
@@ -319,7 +319,7 @@ def test_after_it_is_accepted_its_folder_counts(program, receive):
     assert str(program.folder) in program.run("-r", session, "-p", "run: pwd").out
     assert program.run("trust", session, "--yes").code == 0
     done = program.run("-r", session, "-p", "run: pwd", "-C", other)
-    assert program.run("trust", session).out.startswith("Nothing in session")
+    assert program.run("trust", session).out.endswith("There is nothing to accept.\n")
     done = program.run("-r", session, "-p", "run: pwd")
     assert str(other) in done.out
 

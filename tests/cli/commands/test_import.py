@@ -69,7 +69,7 @@ def test_only_what_is_new_is_imported_again(found):
     assert done.code == 0, done.err
     assert "1 session imported" in done.err
     assert "2 messages in all" in done.err
-    assert f"{CLAUDE}.jsonl:2: is not whole JSON" in done.err
+    assert f"{CLAUDE}.jsonl:2: is not complete JSON" in done.err
     assert "1 place could not be imported" in done.err
     assert texts(found) == ["hello", HOSTILE]
     done = found.run("import", "auto")
@@ -77,7 +77,7 @@ def test_only_what_is_new_is_imported_again(found):
     home = Path(found.environment["HOME"])
     claude(home, claude_line(0, "hello"), "{torn", claude_line(1, HOSTILE), claude_line(2, "more"))
     done = found.run("import", "auto", "--yes")
-    assert "1 session had grown" in done.err
+    assert "1 session with new messages" in done.err
     assert texts(found) == ["hello", HOSTILE, "more"]
 
 
@@ -220,5 +220,5 @@ def test_a_second_import_at_the_same_time_is_told_to_wait(found):
         importing.hold()
         done = found.run("import", "auto", "--yes")
     assert done.code == 75
-    assert "Sessions are being imported" in done.err
+    assert "Another import into" in done.err
     assert found.run("import", "auto", "--yes").code == 0

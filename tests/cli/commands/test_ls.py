@@ -43,7 +43,7 @@ def test_the_sessions_of_a_project_are_found_wherever_its_folder_was(program):
     assert done.err == "1 shown · 1 of other projects (without --project)\n"
     done = program.run("ls", "--project", program.temporary)
     assert (done.code, done.out) == (2, "")
-    assert "is in no git project; --here" in done.err
+    assert "is not in a git project. Use --here" in done.err
     assert program.run("ls", "--project", "nowhere").code == 2
 
 

@@ -70,7 +70,7 @@ def test_a_mistake_is_one_sentence(program, tmp_path):
     assert "No such file" in done.err
     assert program.run("migrate", "", "--yes").code == 2
     program.home.mkdir()
-    assert "this very store" in program.run("migrate", program.home, "--yes").err
+    assert "sessions of this store" in program.run("migrate", program.home, "--yes").err
 
 
 def test_a_target_that_cannot_be_written(program, legacy):
@@ -87,5 +87,5 @@ def test_lines_that_were_left_out_are_shown(program):
     path.write_text(line + "\n" + "{\n" * 7)
     done = program.run("migrate", path, "--yes")
     assert done.code == 0
-    assert f"{path}:2 is not whole JSON" in done.out
+    assert f"{path}:2 is not complete JSON" in done.out
     assert "and 2 more (--json)" in done.out

@@ -16,7 +16,7 @@ from tests.processes import running
 from tests.runtime.rehearsal_session import contents, prompt, write
 
 ID = "20260102-030405-aaaabbbb"
-QUESTION = "Go back? [y/N]: "
+QUESTION = "Undo this? [y/N]: "
 PROMPTS = ["say: begin", write("a", "one"), "run: true\n" + write("a", "two") + "\nwrite: b\nx"]
 
 
@@ -76,7 +76,7 @@ def test_both_go_back_and_the_conversation_can_be_had_again(shell):
     first, *steps = done.stdout.splitlines()
     assert first.startswith("The conversation continues from entry ")
     assert [line.split() for line in steps] == [["remove", "b"], ["restore", "a"]]
-    assert "1 command was run since; what commands changed is not undone." in done.stderr
+    assert "1 command was run since. Changes made by commands are not undone." in done.stderr
     assert contents(shell.project) == {"a": "one"}
     assert prompts(shell) == PROMPTS[:2]
     *_, undo = done.stderr.splitlines()
@@ -121,8 +121,8 @@ def test_files_alone_and_conversation_alone(shell):
     done = shell.run("rewind", ID, "--turns", "3", "--both")
     assert done.stdout.splitlines() == [
         "The conversation continues from its beginning.",
-        "as it was  b",
-        "as it was  a",
+        "unchanged  b",
+        "unchanged  a",
     ]
 
 
@@ -138,7 +138,7 @@ def test_an_edit_by_somebody_else_is_left_unless_asked(shell):
     (shell.project / "b").write_text("theirs")
     done = shell.run("rewind", ID, "--turns", "1", "--files")
     assert done.returncode == 0
-    assert "skipped    b  (b was changed by somebody else since.)" in done.stdout
+    assert "skipped    b  (b was changed by another program since.)" in done.stdout
     assert "1 file is left unchanged; --overwrite restores what can be restored." in done.stderr
     assert contents(shell.project) == {"a": "one", "b": "theirs"}
     done = shell.run("rewind", ID, "--turns", "1", "--overwrite")
@@ -325,5 +325,5 @@ def test_about_files_that_run_by_themselves_a_terminal_asks_separately(shell, an
     answers = {QUESTION: "y\n", HOOK_QUESTION: f"{answer}\n"}
     code, screen = shell.type("rewind", ID, "--turns", "1", answers=answers)
     assert code == 0
-    assert "Other programs run these files by themselves:\r\n  .husky/pre-commit" in screen
+    assert "Other programs run these files automatically:\r\n  .husky/pre-commit" in screen
     assert hook.exists() == (answer == "n")

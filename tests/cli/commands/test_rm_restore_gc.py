@@ -184,7 +184,7 @@ def test_a_place_that_is_taken_again(three):
     put(three, BUILD)
     done = three.run("restore", BUILD)
     assert (done.code, done.out) == (1, "")
-    assert "exists already" in done.err
+    assert "already exists" in done.err
 
 
 # gc
@@ -315,7 +315,7 @@ def test_what_was_gone_on_with_while_it_asked_stays(tmp_path, compress):
     code, screen = shell.type(*words, answers={question: Meanwhile("y\n", happens)})
     held[0].close()
     assert code == 75
-    assert f"skipped       {BUILD}  it was continued meanwhile" in screen
+    assert f"skipped       {BUILD}  it was continued in the meantime" in screen
     assert f"skipped       {DOCS}  it is being written by process" in screen
     assert f"1 session {'compressed' if compress else '('}" in screen
     assert store.ids() >= {BUILD, DOCS}

@@ -151,7 +151,7 @@ def test_a_folder_that_is_gone(program, store):
         check=False,
     )
     assert done.returncode == 2
-    assert "The current folder is gone" in done.stderr
+    assert "The current folder no longer exists" in done.stderr
 
 
 @pytest.mark.parametrize("colour", [False, True])

@@ -44,7 +44,7 @@ def test_a_path_is_that_session_and_no_other(program):
     for verb in (["rm", "--yes"], ["attach", "--no-input"], ["cancel"], begun):
         done = program.run(*verb, f"copies/{BUILD}")
         assert (done.code, done.out) == (2, ""), (verb, done.err)
-        assert f"is not a session of {program.home}" in done.err
+        assert f"is not in the home folder {program.home}" in done.err
     for name in ("./link", "./link/", "copies/", "copies/write", "/dev/null", "/" + "x" * 5000):
         for words in (["rm", name, "--yes"], ["path", name], ["show", name], ["verify", name]):
             done = program.run(*words)
@@ -88,7 +88,7 @@ def test_every_command_takes_every_name(program, verb):
         ("aaaabbbc", 1, f"Did you mean {BUILD} (fix the build)?"),
         ("the docs", 1, f"Did you mean {DOCS} (write/read the docs)?"),
         ("20260102-030405-aaaabbbz", 1, f"Did you mean {BUILD}"),
-        ("quite something else", 1, "holdfast ls shows them"),
+        ("quite something else", 1, "List them with: holdfast ls"),
         ("030405", 2, "is part of 2 session ids"),
         ("", 2, "is not a session id"),
         ("/no/such/place", 1, "There is no session at"),
@@ -117,7 +117,7 @@ def test_several_of_one_title_and_one_in_the_trash(program):
     done = program.run("show", DOCS)
     assert (done.code, done.err) == (
         1,
-        f"holdfast: {DOCS} is in the trash: holdfast restore {DOCS}.\n",
+        f"holdfast: {DOCS} is in the trash. Restore it with: holdfast restore {DOCS}\n",
     )
 
 

@@ -223,7 +223,7 @@ def test_damage_is_told_where_a_session_is_read(program):
     assert "kept" in done.out
     assert "this session is damaged in 1 place; that part cannot be shown" in done.err
     alter(folder, b"red", b"tan")
-    assert "1 line of this session changed after being written" in program.run("show", DOCS).err
+    assert "changed after writing: 1 line of this session" in program.run("show", DOCS).err
 
 
 def test_many_that_were_changed_are_counted(program):
@@ -247,4 +247,4 @@ def test_a_number_that_is_no_message(program):
         session.append(holdfast.Message(role="system", content=[holdfast.Text(text="be good")]))
     done = program.run("show", DOCS, "--seq", str(session.state.seq))
     assert (done.code, done.out) == (2, "")
-    assert "use --depth everything" in done.err
+    assert "Use --depth everything" in done.err

@@ -44,7 +44,7 @@ def test_what_keeps_a_runner_is_said(program, small_disk):
     long = b"say: " + b"x" * 400_000
     until(lambda: program.run("send", session, given=long).code == 75)
     run = program.start("stop", session)
-    run.says("No room to write")
+    run.says("Disk full")
     assert f"holdfast: {session}: " in run.err
     assert run.process.poll() is None
     assert alive(row["pid"])

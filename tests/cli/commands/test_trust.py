@@ -28,11 +28,11 @@ def test_a_file_is_shown_and_trusted(shell):
     assert done.stdout.splitlines() == [
         f"{shell.project_file} asks for:",
         '  allow = ["bash(make test)"]',
-        "Without trust it sets already: model.",
-        f"{shell.project_file} is trusted until it is changed.",
+        "These settings already apply without trust: model.",
+        f"{shell.project_file} is trusted until it changes.",
     ]
     assert allowed(shell) == ["bash(make test)"]
-    assert shell.run("trust").stdout == f"{shell.project_file} is trusted already.\n"
+    assert shell.run("trust").stdout == f"{shell.project_file} is already trusted.\n"
     shell.project_file.write_text('allow = ["bash"]')
     assert allowed(shell) == []
     assert shell.run("config").stderr.startswith(f"{shell.project_file} was changed since")
@@ -77,7 +77,7 @@ def test_list_and_remove(shell):
     shell.project_file.unlink()
     assert shell.run("trust", "--list").stdout == f"gone       {shell.project_file}\n"
     done = shell.run("trust", "--remove", "-C", "..", "project")
-    assert (done.returncode, done.stdout) == (0, f"{shell.project_file} is not trusted any more.\n")
+    assert (done.returncode, done.stdout) == (0, f"{shell.project_file} is no longer trusted.\n")
     assert shell.run("trust", "--list").stdout == ""
     done = shell.run("trust", "--remove")
     assert done.returncode == 2

@@ -147,4 +147,4 @@ def test_where_a_hang_up_ends_turns_leaving_on_purpose_does_not(program, session
         until(lambda: program.run("status", "--json").lines[0]["clients"] == 1)
         seen.hang_up()
         assert seen.wait() == 129
-    assert ended(program) == ("cancelled", "the last terminal hung up")
+    assert ended(program) == ("cancelled", "the last terminal was closed")

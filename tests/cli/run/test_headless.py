@@ -24,7 +24,7 @@ def test_a_new_user_runs_a_command_and_is_told_which_model_answers(program):
     done = program.run("-p", "run: pwd", "--allow-all")
     assert done.code == 0
     assert str(program.folder) in done.out
-    assert "using rehearsal (no key was found)" in done.err
+    assert "using rehearsal (no API key was found)" in done.err
     (session,) = program.sessions()
     assert f"Resume with: holdfast -r {session.name}\n" in done.err
     assert turns(program.journal()) == ["started", "completed"]
@@ -67,7 +67,7 @@ def test_a_session_of_the_rehearsal_model_says_how_to_choose_another(program):
         (["-p", "say: x", "--max-budget-usd", "nan"], "is not an amount"),
         (["-p", "say: x", "--max-turns", "0"], "not in the range"),
         (["-p", "say: x", "-C", "/nowhere/at/all"], "is not a folder"),
-        (["-p", "say: x", "--session-id", "mine"], "not of the shape"),
+        (["-p", "say: x", "--session-id", "mine"], "is not a session id"),
         (["-p", "-", "--input-format", "stream-json"], "come from standard input"),
     ],
 )

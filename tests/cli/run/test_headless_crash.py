@@ -82,7 +82,7 @@ def test_streamed_text_is_in_the_live_file_at_once_and_in_the_session_after_a_ki
     run.kill()
     done = program.run("-c", "-p", "--continue-turn", "--json")
     assert (done.code, done.object["text"]) == (0, "The rest.")
-    assert "an answer broke off; what had arrived is kept" in done.err
+    assert "an answer was interrupted; the received part is saved" in done.err
     answers = [e for e in of_type(program.journal(), "message") if e["role"] == "assistant"]
     assert said(answers, "assistant") == ["As far as this", "The rest."]
     assert [answer["stop"] for answer in answers] == ["interrupted", "end"]

@@ -169,7 +169,7 @@ def test_a_reader_who_has_gone_before_the_answer_is_141(program, output):
 def test_a_full_output_is_said_and_exits_1(program):
     done = program.run("-p", "say: hello", shell=">/dev/full")
     assert done.code == 1
-    assert "Standard output cannot be written: No space left on device." in done.err
+    assert "Cannot write to standard output: No space left on device." in done.err
     assert said(program.journal(), "assistant") == ["hello"]
 
 

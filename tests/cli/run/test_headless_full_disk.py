@@ -51,7 +51,7 @@ def started(program, small_disk):
     until((program.folder / "begun").exists)
     ballast = fill(small_disk)
     (program.folder / "go").touch()
-    run.says("No room to write")
+    run.says("Disk full")
     return run, ballast
 
 

@@ -100,7 +100,7 @@ def test_a_folder_that_is_gone_is_told_in_a_sentence(program, words):
     run = program.start(*words, before="mkdir gone; cd gone; rmdir ../gone")
     run.end_input()
     assert run.wait() == 2
-    assert "The current folder is gone" in run.err
+    assert "The current folder no longer exists" in run.err
 
 
 def test_an_encoding_that_lacks_a_character_is_no_reason_to_fail(program):
@@ -115,7 +115,7 @@ def test_an_interrupted_turn_is_gone_on_with_without_a_prompt(program):
     run.kill()
     done = program.run("-c", "--kill-running", "--continue-turn", "--allow-all")
     assert done.code == 0
-    assert "1 command(s) ended" in done.err
+    assert "1 command(s) killed" in done.err
     assert (program.folder / "log").read_text() == "once\n"
     assert "no command was running" in program.run("-c", "--kill-running").err
 

@@ -110,7 +110,7 @@ def test_input_that_never_ends_is_refused(program):
 def test_input_that_cannot_be_read_is_refused(program):
     done = program.run("-p", "say: hello", shell="0>/dev/null")
     assert done.code == 2
-    assert "Standard input cannot be read: Bad file descriptor." in done.err
+    assert "Cannot read standard input: Bad file descriptor." in done.err
 
 
 def test_much_input_is_kept_whole(program):

@@ -145,7 +145,7 @@ def test_an_answer_that_breaks_off_is_kept_and_the_rest_asked_for(program, vendo
     done = program.run("-p", "hello", *server.options("openai"))
     assert done.code == 0, done.err
     assert said(program.journal(), "assistant") == ["Half of it", "and the rest."]
-    assert "What had arrived is kept" in done.err
+    assert "The received part is saved" in done.err
 
 
 def test_a_prompt_that_arrives_while_a_summary_is_made_is_not_lost(program, vendor):

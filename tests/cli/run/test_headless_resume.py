@@ -104,7 +104,7 @@ def test_a_session_id_that_is_taken_is_refused(program):
     before = (program.sessions()[0] / "journal.jsonl").read_bytes()
     done = program.run("-p", "say: two", "--session-id", ID)
     assert done.code == 1
-    assert "exists already" in done.err
+    assert "already exists" in done.err
     assert (program.sessions()[0] / "journal.jsonl").read_bytes() == before
 
 
@@ -166,7 +166,7 @@ def test_a_folder_that_is_gone_has_to_be_named_anew(program):
     program.folder = moved
     done = program.run("-r", session, "-p", "say: two")
     assert done.code == 2
-    assert "is gone. Use -C to name its new place" in done.err
+    assert "no longer exists. Name its new place with -C DIR" in done.err
     assert answered_in(program, "-r", session, "-C", ".", "-p", "say: two") == session
     assert answered_in(program, "-r", session, "-p", "say: three") == session
 
@@ -177,7 +177,7 @@ def test_a_current_folder_that_is_gone_is_said(program):
     run = program.start("-p", "say: hello", before=f"cd {gone} && rmdir {gone}")
     run.end_input()
     assert run.wait() == 2
-    assert "The current folder is gone" in run.err
+    assert "The current folder no longer exists" in run.err
 
 
 # Its name

@@ -155,5 +155,5 @@ def test_as_the_first_process_of_a_container_it_stays_in_the_foreground(program)
         check=True,
     )
     assert done.stdout == "hi\n"
-    assert "it runs in the foreground" in done.stderr
+    assert "turns run in the foreground" in done.stderr
     assert not (program.home / "run").exists()

@@ -196,7 +196,7 @@ def test_a_line_that_does_not_fit_its_seal_is_reported(archive, rich, other):
     assert done.action == "created"
     assert problem.path.endswith("altered.holdfast: journal.jsonl")
     assert (problem.line, done.problem_count) == (line, 1)
-    assert "was altered" in problem.reason
+    assert "was changed after it was written" in problem.reason
     assert take_archive(other, altered(archive, change)).action == "unchanged"
 
 
@@ -316,7 +316,7 @@ def refused(other, path, reason):
 def test_a_name_that_no_session_has_is_refused(name, other, tmp_path):
     files = {"journal.jsonl": b"{}\n", name: b"x"}
     path = packed(tmp_path / "a", [("manifest.json", manifest(files)), *files.items()])
-    refused(other, path, "which no session has")
+    refused(other, path, "which is not a file of a session")
     assert not (tmp_path / "evil").exists()
 
 
@@ -334,7 +334,7 @@ def test_a_bomb_is_refused(other, tmp_path):
     files = {"journal.jsonl": data}
     path = packed(tmp_path / "a", [("manifest.json", manifest(files)), *files.items()])
     assert path.stat().st_size < 200_000
-    refused(other, path, "which no session does")
+    refused(other, path, "too much for a session")
 
 
 def test_a_size_that_lies_is_refused(other, tmp_path):
@@ -342,7 +342,7 @@ def test_a_size_that_lies_is_refused(other, tmp_path):
     path = packed(tmp_path / "a", [("manifest.json", manifest(files)), *files.items()])
     small = manifest({"journal.jsonl": b"a" * 10})
     path = packed(tmp_path / "b", [("manifest.json", small), *files.items()])
-    refused(other, path, "not those that its manifest names")
+    refused(other, path, "differ from those that its manifest lists")
     data = bytearray(path.read_bytes())
     place = data.rindex(b"journal.jsonl") - 46 + 24  # the size, in the directory
     data[place : place + 4] = struct.pack("<I", 10)
@@ -400,9 +400,9 @@ def test_sums_are_checked(archive, other):
     ("changes", "reason"),
     [
         ({"format": 2}, "newer version"),
-        ({"session": "../../x"}, "no session id"),
+        ({"session": "../../x"}, "not a session id"),
         ({"session": "20260101-000000-zzzzzzzz"}, "cannot be read"),
-        ({"files": []}, "manifest names"),
+        ({"files": []}, "manifest lists"),
         ({"files": "x"}, "manifest cannot be read"),
         ({"session": None}, "manifest cannot be read"),
     ],
@@ -465,20 +465,20 @@ def test_names_that_repeat_and_files_without_end_are_refused(other, tmp_path):
             tmp_path / "a",
             [("journal.jsonl", b"x"), ("journal.jsonl", b"y"), ("manifest.json", b"{}")],
         )
-    refused(other, path, "several of one name")
+    refused(other, path, "several files with the same name")
     many = [(f"damaged/{number}", b"") for number in range(50_002)]
     path = packed(tmp_path / "b", [("manifest.json", b"{}"), *many])
     refused(other, path, "too many files")
     long = [(f"damaged/{number:0200}", b"") for number in range(40_000)]
     path = packed(tmp_path / "c", [("manifest.json", b"{}"), *long])
-    refused(other, path, "directory is larger")
+    refused(other, path, "file list is too large")
 
 
 def test_encrypted_and_unusual_packing_is_refused(other, tmp_path):
     files = {"journal.jsonl": b"x" * 100}
     members = [("manifest.json", manifest(files)), *files.items()]
     path = packed(tmp_path / "a", members, compress_type=zipfile.ZIP_LZMA)
-    refused(other, path, "packed in a way")
+    refused(other, path, "uses a compression")
     path = packed(tmp_path / "b", members)
     data = bytearray(path.read_bytes())
     place = data.rindex(b"journal.jsonl") - 46 + 8

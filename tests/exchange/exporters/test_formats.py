@@ -180,7 +180,7 @@ def test_a_file_is_there_whole_or_not_at_all(store, tmp_path):
     assert made.path == tmp_path / f"{session.id}.md"
     assert made.path.stat().st_mode & 0o777 == 0o600
     assert made.path.read_bytes() == exported(session, "markdown")
-    with pytest.raises(holdfast.UsageError, match="exists already"):
+    with pytest.raises(holdfast.UsageError, match="already exists"):
         export_to(session, "markdown", made.path)
     session.append(holdfast.user("more"))
     export_to(session, "markdown", made.path, replace=True)

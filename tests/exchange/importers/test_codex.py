@@ -66,7 +66,7 @@ def test_a_packed_session_that_breaks_off_is_read_up_to_there(store, tmp_path):
     assert done.action == "created"
     assert done.counts.messages > 11
     reasons = [each.reason for each in done.problems]
-    assert "cannot be unpacked from here on (it breaks off in the middle)" in reasons
+    assert "cannot be unpacked from here on (it ends in the middle)" in reasons
 
 
 def test_without_the_package_the_error_says_what_to_install(store, tmp_path, monkeypatch):

@@ -62,7 +62,7 @@ def test_a_queued_prompt_that_has_run_is_not_run_again(bench):
         await agent.enqueue(words("run: echo ran >> log"))
         (seq,) = agent.session.state.queue
         await agent.queued(seq)
-        with pytest.raises(holdfast.UsageError, match="does not wait in the queue"):
+        with pytest.raises(holdfast.UsageError, match="no longer in the queue"):
             await agent.queued(seq)
 
     bench.run(work)

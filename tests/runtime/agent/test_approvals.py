@@ -46,7 +46,7 @@ def test_without_an_answer_the_turn_waits_and_is_asked_again(bench):
     found = bench.run(lambda agent: agent.interrupted())
     assert found is not None
     assert found.waiting
-    assert str(found).splitlines()[0] == "The last turn waits for an approval: “run: touch a”"
+    assert str(found).splitlines()[0] == "The last turn is waiting for approval: “run: touch a”"
     again = FakePerson(None, True)
     for state in ("waiting", "completed"):
         outcome = bench.run(lambda agent: agent.continue_turn(), ask=again, **ASKING)

@@ -32,7 +32,7 @@ def test_a_prompt_without_an_answer_is_asked_again(bench):
     with bench.session() as session:
         session.append([Turn("started"), user("do it")])
     found = bench.run(lambda agent: agent.interrupted())
-    assert str(found) == "The last turn was interrupted: “do it”\n  no answer had come yet"
+    assert str(found) == "The last turn was interrupted: “do it”\n  there was no answer yet"
     outcome = bench.run(lambda agent: agent.continue_turn(), FakeProvider(saying("done")))
     assert outcome.state == "completed"
     assert [one for one in shapes(bench.entries()) if one.startswith("turn")] == [
@@ -47,7 +47,9 @@ def test_an_answer_that_broke_off_is_gone_on_with_and_its_calls_are_not_run(benc
         content: list[AnyPart] = [Text(text="I shall "), call()]
         session.append(Message(role="assistant", content=content, stop="interrupted"))
     found = bench.run(lambda agent: agent.interrupted())
-    assert str(found).splitlines()[1:] == ["  an answer broke off; what had arrived is kept"]
+    assert str(found).splitlines()[1:] == [
+        "  an answer was interrupted; the received part is saved"
+    ]
     provider = FakeProvider(saying("done"))
     assert bench.run(lambda agent: agent.continue_turn(), provider).state == "completed"
     assert "cut off" in provider.requests[0].messages[-1].text

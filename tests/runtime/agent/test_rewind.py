@@ -216,7 +216,7 @@ def test_a_plan_can_be_made_beside_a_writer(store, session, workspace):
 def test_the_folder_has_to_be_known_only_if_files_were_changed(session, workspace):
     prompt(session, workspace, "say: hello", write("a", "one"))
     head = session.state.head
-    with pytest.raises(UsageError, match="name the folder"):
+    with pytest.raises(UsageError, match="is not recorded"):
         rewind.plan(session, None, None)
     planned = rewind.plan(session, head, None)
     assert planned.steps == []

@@ -346,7 +346,7 @@ def test_a_summary_of_a_branch_that_was_left_is_dropped_and_counted(session, equ
     equipment = equipped(FakeModel("x", summaries=[leaving]))
     done = asyncio.run(compact(equipment))
     assert done.told == NOT + (
-        "the conversation went on elsewhere meanwhile, and the summary was dropped."
+        "the conversation was continued in the meantime, so the summary was discarded."
     )
     assert not done.ok
     assert texts(session.context()) == ["the beginning"]
@@ -502,7 +502,7 @@ def test_a_full_disk_is_told_and_the_checkpoint_waits(fragile, files, workspace)
         done = asyncio.run(compact(equipment))
         files.free()
         assert not done.ok
-        assert done.told.startswith("The context is not compacted yet: No room to write")
+        assert done.told.startswith("The context is not compacted yet: Disk full")
         session.append(user("there is room again"))
         assert len(session.messages) == 7
 

@@ -181,7 +181,7 @@ def test_calls_that_cannot_run_are_answered_and_the_turn_goes_on(bench):
     said = {one: (result.outcome, text_of(result)) for one, result in found.items()}
     assert said["a"] == (
         "failed",
-        "There is no tool 'nonsense'; there are: fake, read, write, edit, bash, grep, glob.",
+        "There is no tool 'nonsense'. Available tools: fake, read, write, edit, bash, grep, glob.",
     )
     assert said["b"] == ("failed", "The arguments are not a JSON object; nothing was run.")
     assert said["c"][0] == said["d"][0] == "failed"
@@ -237,7 +237,7 @@ def test_a_stream_that_breaks_off_is_kept_and_gone_on_with(bench):
             "one two three four",
         ]
         assert session.totals.unpriced == 2
-    assert sum("asking for the rest" in text for text in bench.told) == 2
+    assert sum("requesting the rest" in text for text in bench.told) == 2
 
 
 def test_the_next_request_has_what_had_arrived(tmp_path):
@@ -330,7 +330,7 @@ def test_an_answer_that_no_journal_can_hold_fails_the_turn_and_is_kept_as_it_arr
     answer: list[Delta | Exception] = [TextDelta("Look: "), Finished(message, TokenCounts(1, 1))]
     outcome = bench.prompt("go", FakeProvider(answer))
     assert outcome.state == "failed"
-    assert "cannot be recorded" in str(outcome.error)
+    assert "cannot be saved as a message" in str(outcome.error)
     assert shapes(bench.entries())[-3:] == ["assistant interrupted", "usage", "turn failed"]
 
 

@@ -245,7 +245,7 @@ def test_a_budget_without_a_price_ends_after_the_first_request(bench):
     provider = FakeProvider(calling(("a", "read", {"path": "x"})), saying("never asked"))
     outcome = bench.prompt("go", provider, model="odd", limits=Limits(max_budget_usd=1))
     assert (outcome.state, outcome.limit) == ("cancelled", True)
-    assert "without a known cost" in (outcome.cause or "")
+    assert "cost of a request is not known" in (outcome.cause or "")
     assert len(provider.requests) == 1
 
 

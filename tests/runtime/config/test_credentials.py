@@ -125,7 +125,7 @@ def test_what_cannot_be_a_key_is_refused_and_not_repeated(text):
 def test_a_key_of_the_wrong_vendor_is_noticed():
     assert keys.checked("sk-ant-x", "anthropic") == "sk-ant-x"
     assert keys.checked("sk-ant-x", "proxy.example") == "sk-ant-x"
-    with pytest.raises(UsageError, match="a key of anthropic, not of openai"):
+    with pytest.raises(UsageError, match="an Anthropic key, not an OpenAI key"):
         keys.checked("sk-ant-x", "openai")
 
 
@@ -185,7 +185,7 @@ def test_a_keyring_that_does_not_answer(tmp_path, ring):
 @pytest.mark.parametrize("text", ["x", "[]", '{"a": 1}'])
 def test_an_entry_that_is_not_ours(tmp_path, ring, text):
     ring.kept["holdfast", "keys"] = text
-    with pytest.raises(UsageError, match="not as Holdfast wrote it"):
+    with pytest.raises(UsageError, match="is damaged"):
         keys.load(tmp_path, "keyring")
 
 

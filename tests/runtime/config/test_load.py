@@ -192,9 +192,9 @@ MANY = '"read({a,b}{a,b}{a,b}{a,b}{a,b})",'
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ('modle = "m"', "there is no setting 'modle'; the nearest is 'mode' or 'model'"),
-        ("Max_Tokens = 5", "there is no setting 'Max_Tokens'; the nearest is 'max_tokens'"),
-        ("qqq = 1", "there is no setting 'qqq'; there are: provider, model"),
+        ('modle = "m"', "there is no setting 'modle'. Did you mean 'mode' or 'model'?"),
+        ("Max_Tokens = 5", "there is no setting 'Max_Tokens'. Did you mean 'max_tokens'?"),
+        ("qqq = 1", "there is no setting 'qqq'. Settings: provider, model"),
         ('"\\u001b[2J" = 1', "there is no setting '\\x1b[2J'"),
         ('provider = "antropic"', "provider must be one of anthropic, openai, rehearsal"),
         ("provider = 7", "provider must be one of"),
@@ -273,7 +273,7 @@ def test_a_mistake_is_told_with_file_and_key(desk, where, content, said):
         (b"thinking = " + b"9" * 5000, "this is not TOML: Exceeds the limit"),
         (b"model" + b".a" * 30_000 + b" = 1", "line 1: more than 200 dots"),
         (b"[prices" + b".a" * 30_000 + b"]", "line 1: more than 200 dots"),
-        (b"# " + b"x" * LARGEST_BYTES, f"a configuration has at most {LARGEST_BYTES:,}."),
+        (b"# " + b"x" * LARGEST_BYTES, f"A configuration may have at most {LARGEST_BYTES:,}."),
         (b"model" + b".a" * 200 + b" = 1", ": model must be the name of a model."),
         (b"\0", "line 1: this is not TOML: "),
     ],
@@ -407,7 +407,7 @@ def test_what_is_the_users_own_business(desk, trusted, line):
     found = desk.load()
     assert found.settings == Settings()
     key = line.partition(" ")[0]
-    assert found.notes == [f"{path} sets {key}, which counts in your own configuration only."]
+    assert found.notes == [f"{path} sets {key}, which only applies in your own configuration."]
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_one_that_is_damaged_trusts_nothing_and_says_so(home, file, content):
     trust = Trust(home)
     trust.add(file, b"a")
     (home / TRUST_NAME).write_bytes(content)
-    with pytest.raises(UsageError, match=r"trust\.json is not as Holdfast wrote it"):
+    with pytest.raises(UsageError, match=r"trust\.json was not written by Holdfast"):
         trust.standing(file, b"a")
 
 
@@ -80,7 +80,7 @@ def test_what_stands_in_its_place_is_refused(home, file, tmp_path):
         Trust(home).standing(file, b"a")
     (home / TRUST_NAME).unlink()
     (home / TRUST_NAME).mkdir()
-    with pytest.raises(UsageError, match="is not a file that Holdfast wrote"):
+    with pytest.raises(UsageError, match="was not written by Holdfast"):
         Trust(home).standing(file, b"a")
 
 

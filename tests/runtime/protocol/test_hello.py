@@ -81,7 +81,11 @@ def test_a_runner_says_who_it_is(office, line):
 def test_nothing_is_done_before_hello(line):
     line.say({"type": "submit", "id": "1", "content": [{"type": "text", "text": "say: hi"}]})
     refused = line.hear()
-    assert (refused["to"], refused["ok"], refused["error"]) == ("1", False, "Say hello first.")
+    assert (refused["to"], refused["ok"], refused["error"]) == (
+        "1",
+        False,
+        "The first request must be hello.",
+    )
     line.say(HELLO, {"type": "status", "id": "2"})
     assert line.hear_reply("2")["status"]["seq"] == -1
 
@@ -138,7 +142,7 @@ def test_a_line_without_end_is_given_up_and_the_runner_lives_on(office, line):
         pass  # it has hung up already
     else:
         refused = line.hear()
-        assert "A line has at most" in refused["error"]
+        assert "A line may have at most" in refused["error"]
         assert line.ended()
 
     async def still_there() -> None:
@@ -270,7 +274,7 @@ def test_whoever_connects_and_says_nothing_is_let_go(monkeypatch, tmp_path):
             async with desk.serving():
                 read, write = await desk.raw()
                 refused = json.loads(await read.readline())
-                assert refused["error"] == "Say hello first, and at once."
+                assert refused["error"] == "The first request must be hello, without delay."
                 assert await read.read() == b""
                 write.close()
 

@@ -288,7 +288,7 @@ def test_a_client_over_one_connection_never_makes_another(desk):
             for subscriber in list(broadcaster.clients):
                 subscriber.drop()
             assert await until(client, Disconnected)
-            with pytest.raises(RunnerGone, match="has hung up"):
+            with pytest.raises(RunnerGone, match="closed the connection"):
                 await until(client, Connected)
             await client.close()
 

@@ -99,7 +99,7 @@ def test_there_is_a_cap_on_clients(tmp_path, monkeypatch):
                 first, second = await desk.call(), await desk.call()
                 read, write = await desk.raw()
                 refused = json.loads(await read.readline())
-                assert refused["error"] == "2 clients are connected already: close some of them."
+                assert refused["error"] == "2 clients are already connected. Close some of them."
                 assert await read.read() == b""
                 write.close()
                 await first.close()
@@ -127,7 +127,9 @@ def test_nonsense_does_not_put_off_the_hello(tmp_path, monkeypatch):
                         last = await read.readline() or last
                         if read.at_eof():
                             break
-                assert json.loads(last)["error"] == "Say hello first, and at once."
+                assert (
+                    json.loads(last)["error"] == "The first request must be hello, without delay."
+                )
                 write.close()
 
     run(babble())
@@ -243,8 +245,8 @@ def _gone(_: socket.socket) -> int:
 @pytest.mark.parametrize(
     ("uid", "sentence"),
     [
-        (lambda _: None, "This system does not tell which user is at the other end of a socket."),
-        (_gone, "This system does not tell which user is at the other end of a socket."),
+        (lambda _: None, "This system cannot tell which user is at the other end of a socket."),
+        (_gone, "This system cannot tell which user is at the other end of a socket."),
         (lambda _: 4_000_000, "This session belongs to another user."),
     ],
 )

@@ -97,9 +97,9 @@ def test_the_order_of_what_has_a_say(environment, more, expected):
 
 
 def test_the_reason_is_told():
-    assert choose(Sources()).reason == "no key was found"
+    assert choose(Sources()).reason == "no API key was found"
     assert choose(Sources(environment=A)).reason == "ANTHROPIC_API_KEY is set"
-    assert choose(Sources(keys={"openai": "k"})).reason == "logged in"
+    assert choose(Sources(keys={"openai": "k"})).reason == "a key is stored"
     assert choose(Sources(flags=Wish("rehearsal"))).reason == "chosen on the command line"
     assert choose(Sources(session=Wish("rehearsal"))).reason == "recorded in the session"
     assert choose(Sources(config=Wish("rehearsal"))).reason == "set in the configuration"
@@ -156,8 +156,8 @@ def test_a_recorded_address_counts_where_the_user_named_it():
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"flags": Wish("gemini")}, "no provider 'gemini'; there are: anthropic, openai"),
-        ({"flags": Wish(endpoint=OLLAMA)}, f"which model {OLLAMA}"),
+        ({"flags": Wish("gemini")}, "no provider 'gemini'. Use one of: anthropic, openai"),
+        ({"flags": Wish(endpoint=OLLAMA)}, f"the model that {OLLAMA}"),
         ({"session": Wish("rehearsal"), "flags": Wish(model="x")}, "name a provider for x"),
     ],
 )

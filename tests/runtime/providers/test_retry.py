@@ -88,7 +88,7 @@ def test_what_cannot_help_or_was_seen_already_is_not_repeated(answer):
 def test_a_stream_that_just_ends_is_an_error():
     provider, _, _ = patient([], WHOLE)
     deltas = asyncio.run(ask(provider))
-    assert "answered with nothing" in deltas[0].text
+    assert "sent an empty answer" in deltas[0].text
     assert deltas[1:] == WHOLE
     provider, _, _ = patient([], tries=1)
     assert type(asyncio.run(refused(provider))[1]) is EmptyReply

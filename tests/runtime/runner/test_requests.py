@@ -310,7 +310,7 @@ def test_a_runner_that_hands_over_has_let_go_when_it_hangs_up(office):
         await caller.hears(type="turn")
         await caller.ask(protocol.HandOver)
         bye = await caller.hears(type="bye")
-        assert "takes over" in bye["why"]
+        assert "continues the session" in bye["why"]
         await caller.hung_up()
         with holdfast.open_store(office.home) as store, store.open(office.id) as session:
             session.append(holdfast.user("mine now"))

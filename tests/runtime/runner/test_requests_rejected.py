@@ -35,7 +35,7 @@ def test_an_address_that_is_none_is_refused(office, address):
 def test_a_limit_below_everything_is_refused(office, limits):
     async def ask() -> None:
         caller = await office.call()
-        with pytest.raises(Refused, match="has to be more than 0, or left out"):
+        with pytest.raises(Refused, match="must be more than 0, or left out"):
             await caller.submit("say: hi", limits=limits)
         assert (await caller.ask_status())["seq"] == -1
 
@@ -52,7 +52,7 @@ def test_a_prompt_that_comes_while_the_last_turn_ends_is_kept_and_held(office):
         content = [Text(text="say: later")]
         reply = await caller.ask(protocol.Submit, content=content, id="later")
         assert reply["held"] is True
-        await caller.until(lambda: any("saved, and held" in note for note in caller.notes))
+        await caller.until(lambda: any("saved, and on hold" in note for note in caller.notes))
         office.file("x.go").touch()
         await caller.hung_up()
         office.ended(caller.pid)
@@ -76,7 +76,7 @@ def test_a_prompt_that_comes_while_a_turn_is_cancelled_is_left_to_the_next_runne
         await caller.ask(protocol.Stop)
         await caller.hung_up()
         office.ended(caller.pid)
-        assert not any("saved, and held" in note for note in caller.notes)
+        assert not any("saved, and on hold" in note for note in caller.notes)
 
     run(ask())
 

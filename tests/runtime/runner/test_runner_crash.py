@@ -39,7 +39,7 @@ def test_killed_in_mid_stream(office):
         office.kill(caller.pid)
         again = await _recovered(office, caller)
         report = (await again.hears(type="interrupted"))["report"]
-        assert "an answer broke off; what had arrived is kept" in report
+        assert "an answer was interrupted; the received part is saved" in report
         (kept,) = [e for e in _known(again) if e.get("role") == "assistant"]
         assert kept["stop"] == "interrupted"
         assert kept["content"][0]["text"] == shown, "what was shown is not what is kept"

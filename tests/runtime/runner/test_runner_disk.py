@@ -42,14 +42,14 @@ def test_a_turn_waits_for_room_and_everybody_is_told_also_who_comes_then(office,
         until(office.file("x.begun").exists)
         ballast = fill(small_disk)
         office.file("x.go").touch()
-        await caller.until(lambda: any("No room to write" in note for note in caller.notes))
+        await caller.until(lambda: any("Disk full" in note for note in caller.notes))
         late = await office.call_again()
         await late.attach(live=False)
-        await late.until(lambda: any("No room to write" in note for note in late.notes))
+        await late.until(lambda: any("Disk full" in note for note in late.notes))
         status = (await late.ask(protocol.StatusOf))["status"]
         assert status["state"] == "running"
-        assert "No room" in status["trouble"]
-        with pytest.raises(Refused, match="No room to write") as refused:
+        assert "Disk full" in status["trouble"]
+        with pytest.raises(Refused, match="Disk full") as refused:
             await late.submit("say: later", id="later")
         assert refused.value.exit_code == 75
         ballast.unlink()
@@ -72,11 +72,11 @@ def test_a_runner_that_is_told_to_leave_waits_for_room_and_then_has_saved_everyt
         await caller.hears(type="turn")
         ballast = fill(small_disk)
         numbers = 0
-        with pytest.raises(Refused, match="No room to write"):
+        with pytest.raises(Refused, match="Disk full"):
             for numbers in range(1000):  # until what the journal keeps in reserve is used up
                 await caller.submit(f"say: {numbers} " + "x" * 100_000, id=str(numbers))
         await caller.ask(protocol.Stop)
-        await caller.until(lambda: sum("No room to write" in note for note in caller.notes) > 0)
+        await caller.until(lambda: sum("Disk full" in note for note in caller.notes) > 0)
         assert not caller.gone
         await _asked_while_it_waits(office)
         ballast.unlink()
@@ -94,8 +94,8 @@ async def _asked_while_it_waits(office: Office) -> None:
     """It is found, tells what it waits for, and takes nothing that it could not save."""
     until(lambda: listens(office.socket()))
     late = await office.call()
-    assert "No room to write" in (await late.ask_status())["trouble"]
-    with pytest.raises(RunnerGone, match=r"waits for room on the disk: No room"):
+    assert "Disk full" in (await late.ask_status())["trouble"]
+    with pytest.raises(RunnerGone, match=r"waits for free disk space: Disk full"):
         await late.submit("say: too late")
     await late.ask(protocol.Stop)
 
@@ -116,7 +116,9 @@ def test_a_runner_that_has_nothing_left_but_to_wait_for_room_can_be_asked_why(of
                         await caller.ask_status()
                 await _asked_while_it_waits(office)
                 late = await office.call()
-                with pytest.raises(Refused, match="waits for room on the disk: No room") as refused:
+                with pytest.raises(
+                    Refused, match="waits for free disk space: Disk full"
+                ) as refused:
                     await late.ask(protocol.Attach)
                 assert refused.value.exit_code == 75
                 assert (await late.ask_status())["state"] == "idle"
@@ -139,7 +141,7 @@ def test_a_session_that_begins_on_a_full_disk_says_so_and_begins_when_there_is_r
     async def begin():
         caller = await office.call()
         await caller.attach()
-        with pytest.raises(Refused, match="No room to write"):
+        with pytest.raises(Refused, match="Disk full"):
             await caller.submit("say: first", id="first")
         ballast.unlink()
         await caller.submit("say: first", id="first")

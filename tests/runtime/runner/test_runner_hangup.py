@@ -29,7 +29,7 @@ def _end(office: Office) -> tuple[str, str | None]:
     return ended["state"], ended.get("cause")
 
 
-HUNG_UP = ("cancelled", "the last terminal hung up")
+HUNG_UP = ("cancelled", "the last terminal was closed")
 WENT_ON = ("completed", None)
 
 

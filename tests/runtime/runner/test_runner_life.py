@@ -96,7 +96,7 @@ def test_there_is_a_cap_on_runners(office):
     async def fill():
         await office.begin()
         await office.begin(session=others[0], most=2)
-        with pytest.raises(StartFailed, match="2 runners are running already") as failed:
+        with pytest.raises(StartFailed, match="2 runners are already running") as failed:
             await office.call(session=others[1], most=2)
         assert failed.value.exit_code == 2
         caller = await office.call(most=1)  # this one is there already
@@ -295,7 +295,7 @@ def test_a_start_that_cannot_be_says_why(office, monkeypatch):
         run(office.begin(provider="anthropic"))
     assert failed.value.exit_code == 4
     monkeypatch.setattr(launching, "_BEGIN", "raise SystemExit('no interpreter of ours')")
-    assert "did not start; see" in start(office.launch()).error
+    assert "did not start. For details see" in start(office.launch()).error
     assert "no interpreter of ours" in office.log()
     monkeypatch.setattr(launching, "_BEGIN", "import time; time.sleep(600)")
     monkeypatch.setattr(launching, "_START_SECONDS", 0.05)

@@ -64,11 +64,11 @@ def test_a_runner_that_can_never_save_again_says_so_and_leaves(office):
         journal = folder / "journal.jsonl"
         shutil.copy(journal, folder / "copy")
         (folder / "copy").rename(journal)
-        with pytest.raises(Refused, match="the session is read-only now") as refused:
+        with pytest.raises(Refused, match="The session is now read-only") as refused:
             await caller.submit("say: lost")
         assert refused.value.exit_code == 74
         await caller.hung_up()
-        assert any("read-only now" in note for note in caller.notes)
+        assert any("now read-only" in note for note in caller.notes)
         office.ended(caller.pid)
 
     run(replace())

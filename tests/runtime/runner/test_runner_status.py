@@ -154,11 +154,11 @@ def test_trouble_is_told_when_it_begins_and_when_it_ends(office, monkeypatch):
             await caller.hears(type="turn")
             assert _last(caller)["trouble"] is None
             with files.full_disk():
-                with pytest.raises(Refused, match="No room to write"):
+                with pytest.raises(Refused, match="Disk full"):
                     await caller.submit("say: later", id="later")
-                assert "No room to write" in _last(caller)["trouble"], "the refusal came before it"
+                assert "Disk full" in _last(caller)["trouble"], "the refusal came before it"
                 late = await inside.call(after=2**62)
-                assert "No room to write" in _last(late)["trouble"]
+                assert "Disk full" in _last(late)["trouble"]
             for each in (caller, late):
                 await each.until(partial(_is_mended, each))
             await caller.submit("say: later", id="later")

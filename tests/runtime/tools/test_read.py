@@ -49,7 +49,7 @@ def test_every_text_is_shown(desk, content, text):
 def test_a_part_of_a_file(desk):
     desk.file("x", "".join(f"{number}\n" for number in range(1, 11)))
     done = desk.run("read", path="x", offset="4", limit=2)
-    assert text_of(done) == "     4\t4\n     5\t5\n[lines 4 to 5 of 10; go on with offset=6]"
+    assert text_of(done) == "     4\t4\n     5\t5\n[lines 4 to 5 of 10; continue with offset=6]"
     assert text_of(desk.run("read", path="x", offset=10)) == "    10\t10"
     done = desk.run("read", path="x", offset=11)
     assert (text_of(done), done.outcome) == ("x has only 10 lines.", "failed")
@@ -58,11 +58,11 @@ def test_a_part_of_a_file(desk):
 def test_long_files_are_cut_and_say_so(desk):
     desk.file("x", "\n" * 3000)
     lines = text_of(desk.run("read", path="x", limit=9999)).split("\n")
-    assert lines[-1] == "[lines 1 to 2000 of 3000; go on with offset=2001]"
+    assert lines[-1] == "[lines 1 to 2000 of 3000; continue with offset=2001]"
     assert len(lines) == 2001
     desk.file("x", ("y" * 1500 + "\n") * 100)
     text = text_of(desk.run("read", path="x"))
-    assert text.endswith("[lines 1 to 67 of 100; go on with offset=68]")
+    assert text.endswith("[lines 1 to 67 of 100; continue with offset=68]")
     assert len(text) < module.MOST_CHARACTERS + 2000
 
 

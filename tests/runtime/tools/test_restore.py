@@ -57,7 +57,7 @@ def test_what_somebody_else_edited_is_left_unless_the_user_says_so(desk):
     (desk.root / "c").unlink()
     steps = plan(changes, desk.workspace)
     assert actions(steps) == {"a": "skip", "b": "skip", "c": "nothing"}
-    assert steps[0].reason == "a was changed by somebody else since."
+    assert steps[0].reason == "a was changed by another program since."
     carry_out(steps, desk.workspace, desk.blobs.get)
     assert (desk.root / "a").read_text() == "theirs"
     assert (desk.root / "b").read_text() == "theirs"
@@ -83,7 +83,7 @@ def test_what_changes_between_plan_and_deed_is_left(desk):
     steps = plan([change], desk.workspace)
     desk.file("a", "theirs")
     (step,) = carry_out(steps, desk.workspace, desk.blobs.get)
-    assert (step.action, step.reason) == ("skip", "a was changed by somebody else just now.")
+    assert (step.action, step.reason) == ("skip", "a was changed by another program just now.")
     assert (desk.root / "a").read_text() == "theirs"
     (step,) = carry_out([overwriting(step)], desk.workspace, desk.blobs.get)
     assert step.action == "skip"

@@ -48,7 +48,7 @@ def test_a_file_that_was_read(desk):
 def test_a_file_that_was_not_read_is_not_overwritten(desk):
     desk.file("x", "old")
     done = desk.run("write", path="x", content="new")
-    assert (text_of(done), done.outcome) == ("x is there already; read it first.", "failed")
+    assert (text_of(done), done.outcome) == ("x already exists; read it first.", "failed")
     assert (desk.root / "x").read_text() == "old"
     assert desk.blobs == {}
     desk.file("empty")
@@ -66,7 +66,7 @@ def test_a_file_that_somebody_else_changed_is_refused(desk, tool, first):
     desk.file("x", "old of others")
     done = desk.run(tool, path="x", **arguments[tool])
     assert done.outcome == "failed"
-    assert "changed by somebody else since you last read it" in text_of(done)
+    assert "changed by another program since you last read it" in text_of(done)
     assert (desk.root / "x").read_text() == "old of others"
     desk.run("read", path="x")
     assert desk.run(tool, path="x", **arguments[tool]).outcome == "completed"

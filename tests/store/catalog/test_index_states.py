@@ -188,8 +188,8 @@ def file_for_a_folder(folder):
         (no_journal, "cannot be read: No such file"),
         (empty_journal, "cannot be read: empty"),
         (linked_journal, "symbolic links"),
-        (linked_folder, "not followed"),
-        (file_for_a_folder, "not followed"),
+        (linked_folder, "not a session folder"),
+        (file_for_a_folder, "not a session folder"),
     ],
 )
 def test_what_cannot_be_read_is_listed_as_damaged_and_never_deleted(store, home, damage, problem):

@@ -211,7 +211,7 @@ def test_what_could_not_be_mended_is_told(store, session, monkeypatch):
     damage_line(session, b"two")
     monkeypatch.setattr("holdfast.store.session.Session.mend", lambda self: None)
     found = looked(store, fix=True)
-    assert [finding.failed for finding in found] == ["it did not help"] * 2
+    assert [finding.failed for finding in found] == ["the problem is still there"] * 2
 
 
 def test_rights_of_others(store, session):

@@ -40,7 +40,7 @@ def test_a_file_in_the_place_of_the_home(tmp_path):
     home.write_text("precious")
     home.chmod(0o644)
     for path in (home, home / "below"):
-        with pytest.raises(holdfast.UsageError, match="is no folder: set HOLDFAST_HOME"):
+        with pytest.raises(holdfast.UsageError, match=r"is not a folder\. Set HOLDFAST_HOME"):
             looked(holdfast.open_store(path), fix=True)
     assert home.stat().st_mode & 0o777 == 0o644
 
@@ -92,7 +92,7 @@ def test_files_in_the_place_of_folders(store):
     for name in ("sessions", "trash"):
         (store.path / name).touch(mode=0o600)
     assert [(each.kind, each.detail) for each in looked(store)] == [
-        ("misplaced", "is no folder")
+        ("misplaced", "not a folder")
     ] * 2
 
 
@@ -171,7 +171,7 @@ def test_a_session_in_another_months_folder(store, session):
     place.rename(astray)
     (finding,) = looked(store)
     assert (finding.kind, finding.where, finding.damage) == ("astray", str(astray), True)
-    assert finding.detail == f"belongs to {place.parent}"
+    assert finding.detail == f"in the wrong folder; it belongs in {place.parent}"
     astray.rename(place)
     assert looked(store) == []
 
@@ -238,7 +238,7 @@ def test_an_index_that_lacks_messages(store, session, table):
     altered(path, f"DELETE FROM {table} WHERE rowid = (SELECT max(rowid) FROM {table})")
     for fix in (False, True):
         (finding,) = looked(store, fix=fix)
-        assert (finding.kind, finding.detail) == ("index", "it lacks messages of 1 session")
+        assert (finding.kind, finding.detail) == ("index", "messages are missing of 1 session")
         assert not finding.damage
     assert not path.exists()
     assert len(store.search("three")) == 1
@@ -272,7 +272,7 @@ def test_what_others_have_written_and_not_moved_yet_is_read(store, session):
         writer.commit()
         assert (store.path / "search.db-wal").stat().st_size
         (finding,) = looked(store)
-        assert finding.detail == "it lacks messages of 1 session"
+        assert finding.detail == "messages are missing of 1 session"
     finally:
         writer.close()
 
@@ -297,7 +297,7 @@ def test_an_index_that_is_no_file(store, session, what):
     path = store.path / "search.db"
     os.mkfifo(path, 0o600) if what == "pipe" else path.mkdir(mode=0o700)
     (finding,) = looked(store, fix=True)
-    assert (finding.kind, finding.detail) == ("index", "it is no file")
+    assert (finding.kind, finding.detail) == ("index", "not a regular file")
     assert finding.fixed == (what == "pipe")
     assert (finding.failed is None) == (what == "pipe")
     if what == "folder":

@@ -79,9 +79,9 @@ def test_a_header_that_cannot_be_read(store, session, journal):
     end = data.index(b"\n")
     journal.write_bytes(b"?" * end + data[end:])
     assert found(store, session) == [
-        ("header", "journal.jsonl", "cannot be read"),
+        ("header", "journal.jsonl", "the first line cannot be read"),
         ("damage", "journal.jsonl:0", f"{end} bytes unreadable"),
-        ("unverified", f"journal.jsonl:{end + 1}", "entry 1"),
+        ("unverified", f"journal.jsonl:{end + 1}", "entry 1 cannot be checked"),
     ]
 
 
@@ -101,7 +101,7 @@ def test_damage_in_the_middle(store, session, journal):
     journal.write_bytes(data[:place] + b"\0" * length + data[place + length :])
     assert found(store, session) == [
         ("damage", f"journal.jsonl:{place}", f"{length} bytes unreadable"),
-        ("unverified", f"journal.jsonl:{place + length + 1}", "entry 3"),
+        ("unverified", f"journal.jsonl:{place + length + 1}", "entry 3 cannot be checked"),
     ]
 
 
@@ -109,7 +109,11 @@ def test_an_edited_line(store, session, journal):
     data = journal.read_bytes()
     journal.write_bytes(data.replace(b'"two"', b'"TWO"'))
     assert found(store, session) == [
-        ("edited", f"journal.jsonl:{line_start(data, 2)}", "entry 2 was altered")
+        (
+            "edited",
+            f"journal.jsonl:{line_start(data, 2)}",
+            "entry 2 was changed after it was written",
+        )
     ]
 
 
@@ -146,9 +150,9 @@ def test_what_others_can_read(store, session, journal):
     for path, mode in ((journal, 0o644), (blob, 0o604), (session.path, 0o750)):
         path.chmod(mode)
     assert found(store, session) == [
-        ("permissions", session.id, "mode 0750 lets others in"),
-        ("permissions", f"{session.id}/blobs/{blob.name}", "mode 0604 lets others in"),
-        ("permissions", f"{session.id}/journal.jsonl", "mode 0644 lets others in"),
+        ("permissions", session.id, "mode 0750 gives access to other users"),
+        ("permissions", f"{session.id}/blobs/{blob.name}", "mode 0604 gives access to other users"),
+        ("permissions", f"{session.id}/journal.jsonl", "mode 0644 gives access to other users"),
     ]
 
 

@@ -347,7 +347,7 @@ def test_what_is_kept_comes_back(store):
 
 def test_a_session_without_entries_keeps_nothing(store):
     with store.create() as session:
-        with pytest.raises(holdfast.UsageError, match="append something first"):
+        with pytest.raises(holdfast.UsageError, match="Append an entry first"):
             session.keep(b"x")
         assert not session.path.exists()
 

@@ -105,7 +105,7 @@ def test_what_cannot_be_written_at_the_end_is_logged(fragile, files, alone, capl
     session.submit(user("lost"))
     with caplog.at_level(logging.CRITICAL, logger="holdfast"):
         recorder_module._close_all()
-    assert "read-only now" in caplog.text
+    assert "now read-only" in caplog.text
     assert not alone
 
 

@@ -67,7 +67,7 @@ def test_a_process_that_ran_out_of_something_keeps_its_session(fragile, files, e
     with pytest.raises(holdfast.DiskFull, match=os.strerror(error)) as caught:
         session.append(user("x" * 300_000))  # it needs a file of its own
     assert caught.value.cause == os.strerror(error)
-    assert "as soon as this is over" in str(caught.value)
+    assert "when writing works again" in str(caught.value)
     assert isinstance(session.trouble, holdfast.DiskFull)
     files.heal()
     eventually(lambda: session.trouble is None)

@@ -66,14 +66,14 @@ class TestSomebodyMeddles:
         with path.open("ab") as file:
             file.write(line)
         after = path.read_bytes()
-        self.stopped(desk, "somebody else")
+        self.stopped(desk, "another process")
         desk.writer.close()
         assert path.read_bytes() == after  # what is not ours is not cut off either
 
     def test_cut_by_somebody_else(self, desk):
         path = desk.folder / "journal.jsonl"
         os.truncate(path, 10)
-        self.stopped(desk, "somebody else")
+        self.stopped(desk, "another process")
         desk.writer.close()
         assert path.stat().st_size == 10
 

@@ -49,8 +49,8 @@ def test_each_thing_found_is_a_sentence(store, journal):
     assert damage.length == len(lines[2]) - 1
     assert (recovery.edited, recovery.unverified, recovery.files) == (1, 1, 1)
     assert str(recovery) == (
-        f"12 bytes at offset {len(data)} (torn record) were set aside in {aside.path}; "
-        f"{damage.length} bytes at offset {damage.offset} are unreadable: left as they are; "
+        f"12 bytes at offset {len(data)} (torn record) were moved to {aside.path}; "
+        f"{damage.length} bytes at offset {damage.offset} are damaged (unreadable); not changed; "
         "1 line(s) were changed after they were written; 1 line(s) could not be verified"
     )
 
@@ -59,7 +59,7 @@ def test_a_last_line_without_its_newline_is_kept(store, journal):
     journal.write_bytes(journal.read_bytes()[:-1])
     with store.open(FIRST) as session:
         assert session.recovery == Recovery(newline_added=True)
-        assert str(session.recovery) == "the last line had no newline and is kept"
+        assert str(session.recovery) == "the last line had no newline; it was kept"
         session.append(holdfast.user("four"))
     with store.open(FIRST) as session:
         assert session.recovery.clean
@@ -81,10 +81,12 @@ def test_an_interrupted_stream_and_a_second_file_are_told(fragile, files, home):
     session.close()
     with fragile.open(FIRST) as again:
         assert again.recovery.files == 2
-        assert str(again.recovery) == "the journal goes on in 2 files after a failed sync"
+        assert (
+            str(again.recovery) == "the journal continues in 2 files because a write failed earlier"
+        )
         assert texts(again) == ["one", "two", "half a sent"]
     report = Recovery(interrupted=[holdfast.assistant("x", stop="interrupted")])
-    assert str(report) == "1 interrupted stream(s) were kept as messages"
+    assert str(report) == "a partial answer was saved as a message"
 
 
 def test_temporary_files_that_a_crash_left_are_removed_and_nothing_else(store, journal):

@@ -60,5 +60,5 @@ def nested(levels):
 @pytest.mark.parametrize("format_name", ["json", "jsonl", "markdown"])
 def test_what_is_nested_too_deep_is_refused_in_words(format_name):
     call = ToolCall(id="1", name="x", arguments=nested(100_000))
-    with pytest.raises(holdfast.UsageError, match="nested too deep"):
+    with pytest.raises(holdfast.UsageError, match="nested too deeply"):
         text_of(format_name, "20260102-030405-aaaabbbb", {}, [assistant([call])], None)

@@ -29,7 +29,7 @@ def test_of_a_long_answer_its_end_and_how_much_is_before_it(tmp_path):
     lines = [f"line {number}" for number in range(30_000)]
     (entry,) = painted(tmp_path, holdfast.assistant("\n".join(lines)))
     shown = text_of(entry).split("\n")
-    assert shown[0] == "… 29980 lines before these"
+    assert shown[0] == "… 29980 earlier lines"
     assert shown[-20:] == lines[-20:]
     assert len(shown) == 22
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-WHAT = "[a] all of it   [c] the conversation   [f] the files   [b] back"
-HOW = "[w] write them, too   [l] leave them as they are   [b] back"
+WHAT = "[a] all   [c] the conversation   [f] the files   [b] back"
+HOW = "[w] write these, too   [l] leave them as they are   [b] back"
 
 
 @pytest.mark.parametrize("key", ["w", "l", "b"])
@@ -24,7 +24,7 @@ def test_it_is_asked_about_whatever_is_allowed(desk, key):
     pane.press("1")
     pane.asks(WHAT)
     pane.press("a")
-    pane.asks("Careful: other programs run these files by themselves", HOW)
+    pane.asks("Careful: other programs run these files automatically", HOW)
     pane.press(key)
     pane.loses(HOW)
     if key == "b":
@@ -34,5 +34,5 @@ def test_it_is_asked_about_whatever_is_allowed(desk, key):
         assert len(desk.said("user")) == 2
         return
     pane.sees("> write: .envrc")
-    pane.shows("removed: .envrc" if key == "w" else "left: .envrc")
+    pane.shows("removed: .envrc" if key == "w" else "skipped: .envrc")
     assert hidden.exists() == (key == "l")

@@ -36,7 +36,7 @@ def test_a_title_an_export_a_search_and_where_it_all_is(desk, pane):
     pane.shows("written: ", times=2)
     assert json.loads((desk.folder / "all.json").read_text())["session"] == desk.session
     pane.enter("/export json all.json")
-    pane.shows("all.json exists already")
+    pane.shows("all.json already exists")
     pane.enter("/export talk.html")
     pane.shows("written: ", times=3)
     assert (desk.folder / "talk.html").read_text().lower().startswith("<!doctype html>")
@@ -48,7 +48,7 @@ def test_a_title_an_export_a_search_and_where_it_all_is(desk, pane):
     pane.enter("/search answer")
     pane.shows("“the first answer”")
     pane.enter("/search nowhere-to-be-found")
-    pane.shows("nothing has “nowhere-to-be-found” in it")
+    pane.shows("no message contains “nowhere-to-be-found”")
     pane.enter("/session")
     pane.shows(f"session  {desk.session}", f"pid {desk.runner}", "clients  1", "on disk  ")
     pane.enter("/tree")
@@ -67,7 +67,7 @@ def test_a_title_an_export_a_search_and_where_it_all_is(desk, pane):
 
 def test_the_last_answer_goes_to_the_terminals_clipboard(desk, pane):
     pane.enter("/copy")
-    pane.shows("handed to the terminal's clipboard")
+    pane.shows("copied the last answer to the terminal's clipboard")
     assert desk.tmux("show-buffer") == "the first answer"
     data = base64.b64encode(b"the first answer")
     assert b"\x1bPtmux;\x1b\x1b]52;c;" + data + b"\x07\x1b\\" in pane.raw()
@@ -81,7 +81,7 @@ def test_prompts_are_taken_back(desk, pane):
     pane.asks("1  “say: the second answer”", "2  “say: the first answer”")
     pane.sees("[1-2] that prompt   [b] back")
     pane.press("1")
-    pane.shows("the conversation goes on from entry")
+    pane.shows("the conversation continues from entry")
     pane.sees("> say: the second answer")  # to be said better
     pane.press("BSpace", "BSpace", "BSpace", "BSpace", "BSpace", "BSpace")
     pane.type("try")
@@ -91,7 +91,7 @@ def test_prompts_are_taken_back(desk, pane):
     pane.press("Escape", "Escape")
     pane.asks("1  “say: the second try”")
     pane.press("Escape")
-    pane.loses("Take back which prompt")
+    pane.loses("Undo which prompt")
     pane.enter("/tree")
     pane.shows("“the second answer”", "“the second try”", "* marks the current branch")
     with_both = [line for line in pane.text().split("\n") if "· “the second" in line]
@@ -110,7 +110,7 @@ def test_of_many_prompts_the_last_are_offered_and_no_key_means_two_things(desk):
     pane.enter("/rewind")
     pane.asks(f"… 1 older: holdfast rewind {desk.session}", "[1-9] that prompt   [b] back")
     pane.press("1")
-    what = "[a] all of it   [c] the conversation   [f] the files   [b] back"
+    what = "[a] all   [c] the conversation   [f] the files   [b] back"
     pane.asks(what)
     pane.press("b")
     pane.loses(what)
@@ -155,7 +155,7 @@ def test_the_context_is_summed_up(desk, pane):
         pane.shows(f"\nanswer {number}\n")
     pane.rests()
     pane.enter("/compact")
-    pane.shows("the context was summed up here")
+    pane.shows("the context was compacted here")
     pane.rests()
     assert of_type(desk.journal(), "checkpoint")
 
@@ -170,7 +170,7 @@ def test_another_model(desk):
         pane.enter("/model")
         pane.shows("served-model answers")
         pane.enter("/model second-model")
-        pane.shows("second-model answers from now on")
+        pane.shows("second-model is used from now on")
         pane.stands("second-model")
         pane.enter("hello again")
         pane.shows("\nOther.\n")

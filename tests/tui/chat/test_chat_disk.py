@@ -36,10 +36,10 @@ def test_a_full_disk_is_told_and_so_is_its_end(desk, small_disk):
     until((desk.folder / "begun").exists)
     ballast = fill(small_disk)
     (desk.folder / "go").touch()
-    pane.stands("NOT SAVED: No room to write")
+    pane.stands("NOT SAVED: Disk full")
     other = desk.pane()
     other.enter(f"holdfast -r {desk.session}")
-    other.stands("NOT SAVED: No room to write")  # also for who comes then
+    other.stands("NOT SAVED: Disk full")  # also for who comes then
     ballast.unlink()
     pane.stands("saved ✓")
     other.stands("saved ✓")

@@ -42,14 +42,14 @@ def test_a_rewind_with_files_asks(desk):
     _received(desk, [*lines, said("assistant", "done")], blobs=[before, after])
     pane = desk.chat("-r", SESSION, columns=160)
     pane.enter("/rewind")
-    pane.asks("Take back which prompt")
+    pane.asks("Undo which prompt")
     pane.press("1")
-    pane.asks("take back what?")
+    pane.asks("Undo what?")
     pane.press("f")
     pane.asks("Accept this session", "[y] accept it")
     assert place.read_bytes() == after
     pane.press("y")
-    pane.shows("put back: a.txt")
+    pane.shows("restored: a.txt")
     assert place.read_bytes() == before
 
 
@@ -61,6 +61,6 @@ def test_trust_in_the_chat_and_a_prompt_without_a_question(desk):
     pane.enter("/trust")
     pane.asks("Accept this session", "[y] accept it")
     pane.press("y")
-    pane.shows("accepted: what is recorded")
+    pane.shows("accepted: the content of this session")
     pane.enter("/trust")
     pane.shows("nothing in this session came from elsewhere")

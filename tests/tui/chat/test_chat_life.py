@@ -101,7 +101,7 @@ def test_two_terminals_see_the_same_and_one_of_them_decides(desk):
     two = desk.chat("-r", desk.session)
     two.asks("? bash wants: touch made")
     two.press("y")
-    one.shows("allowed, from elsewhere")
+    one.shows("allowed in another terminal")
     one.loses("[y] allow")
     desk.await_turns(*DONE)
     assert (desk.folder / "made").exists()
@@ -182,7 +182,7 @@ def test_a_prompt_that_is_on_its_way_is_not_dropped_by_leaving(desk):
         pane.enter("say: keep this")
         pane.sees("sending: “say: keep this”")
         pane.press("C-d")
-        pane.shows("handing over what was sent last")
+        pane.shows("sending your last prompt")
     finally:
         os.close(held)
     pane.left(0)

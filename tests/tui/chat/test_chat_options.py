@@ -29,7 +29,7 @@ def test_options_that_come_too_late_are_told_and_the_chat_goes_on(desk):
     first = desk.chat("-r", session)
     first.rests()
     pane = desk.chat("-r", session, "--allow-all", "-n", "Renamed")
-    pane.shows("This session is running already: --allow, --allow-all")
+    pane.shows("This session is already running. --allow, --allow-all")
     pane.stands("saved ✓ seq")
     pane.stands("Renamed")
     first.stands("Renamed")
@@ -60,7 +60,7 @@ def test_an_ephemeral_chat_leaves_nothing(desk):
     pane.shows("gone soon", times=2)
     pane.stands("^say: gone soon · .*saved ✓ seq")
     pane.press("C-d")
-    pane.shows("nothing of this session is kept")
+    pane.shows("this session was not saved")
     pane.left(0)
     assert desk.program.sessions() == []
     assert desk.runners() == []
@@ -92,7 +92,7 @@ def test_the_commands_of_an_ephemeral_chat_work_without_a_session_on_disk(desk):
     pane.enter("say: only in the copy")
     pane.shows("only in the copy", times=2)
     pane.press("C-d")
-    pane.shows("nothing of this session is kept")
+    pane.shows("this session was not saved")
     pane.left(0)
     assert desk.program.sessions() == []
     assert not (desk.program.home / "run").exists()
@@ -108,7 +108,7 @@ def test_in_the_foreground_one_process_does_it_all_and_asks_before_it_ends_a_tur
     pane.enter("go")
     pane.sees("word word")
     pane.enter("/new")
-    pane.asks("A turn is running, and ends with this program.")
+    pane.asks("A turn is running. It stops when this program exits.")
     pane.press("b")
     client = pane.client
     os.kill(client, signal.SIGTERM)
@@ -142,11 +142,13 @@ def test_a_session_that_a_library_holds_can_be_looked_at_or_forked(desk):
         assert holder.stdout.readline() == "held\n"
         pane = desk.pane()
         pane.enter(f"holdfast -r {session}; echo left with $?")
-        pane.asks("is being written by process", "[t] try again", "[r] read only", "[f] fork it")
+        pane.asks(
+            "is being written by process", "[t] try again", "[r] open it read-only", "[f] fork it"
+        )
         pane.press("r")
-        pane.stands("read only · seq")
+        pane.stands("read-only · seq")
         pane.enter("say: hello")
-        pane.shows("This is a look at the session")
+        pane.shows("This session is open read-only")
         pane.press("C-c")
         holder.stdin.write("written elsewhere\n")
         holder.stdin.flush()

@@ -198,7 +198,7 @@ def test_the_end_of_a_long_command_and_the_ways_are_seen_before_it_is_allowed(de
     pane = desk.chat(columns=80, rows=24)
     pane.enter(f"run: echo {'harmless ' * 300}; rm -rf everything")
     pane.sees("? bash wants: echo harmless", "rm -rf everything", "[y] allow   [n] deny", "\n>")
-    pane.shows("lines, shown whole above")
+    pane.shows("lines, shown in full above")
     assert pane.text().replace("\n", "").count("harmless " * 300) == 2  # typed, and asked
 
 

@@ -82,7 +82,7 @@ def test_a_turn_is_cancelled_and_the_second_time_the_chat_is_left(desk):
     pane.shows("\nstill here\n")
     pane.rests()
     pane.press("C-c")
-    pane.shows("Ctrl+C again leaves")
+    pane.shows("press Ctrl+C again to exit")
     pane.type("half a thought")
     pane.press("C-c")
     pane.loses("half a thought")
@@ -117,7 +117,7 @@ def test_prompts_queue_up_while_a_turn_runs_and_can_be_edited(desk):
         pane.enter(f"say: number {number}")
         pane.sees(f"queued: “say: number {number}”", f"{number} queued")
     pane.press("Up")
-    pane.sees("edit> say: number 3", "Enter puts it in its place")
+    pane.sees("edit> say: number 3", "Enter saves the change")
     pane.press("BSpace")
     pane.type("three")
     pane.press("Enter")
@@ -151,7 +151,7 @@ def test_of_a_long_queue_the_last_prompts_are_seen(desk):
     assert "number 20”" not in pane.screen()
     assert "● bash" in pane.screen()  # there is room for what else happens
     pane.press("C-c")
-    pane.sees("… 21 more", "held: “say: number 25”", "/run runs what is held")
+    pane.sees("… 21 more", "held: “say: number 25”", "/run runs the prompts on hold")
 
 
 def test_what_waits_behind_a_cancelled_turn_is_held_until_it_is_asked_for(desk):
@@ -162,7 +162,7 @@ def test_what_waits_behind_a_cancelled_turn_is_held_until_it_is_asked_for(desk):
     pane.enter("say: two")
     pane.sees("queued: “say: two”")
     pane.press("C-c")
-    pane.sees("held: “say: one”", "held: “say: two”", "/run runs what is held", "2 held")
+    pane.sees("held: “say: one”", "held: “say: two”", "/run runs the prompts on hold", "2 held")
     desk.await_turns("started", "cancelled")
     pane.enter("/run")
     desk.await_turns("started", "cancelled", *DONE * 2)

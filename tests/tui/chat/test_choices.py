@@ -136,5 +136,5 @@ def test_both_ends_of_a_question_and_all_ways_are_seen(question, columns, most):
     assert len(rows) <= max(most, 3)
     assert rows[0].startswith("begin")
     assert "".join(rows).endswith("end")
-    if not any("shown whole above" in row for row in rows):
+    if not any("shown in full above" in row for row in rows):
         assert len("".join(rows)) >= len(question.replace("\n", ""))

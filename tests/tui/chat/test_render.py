@@ -189,7 +189,7 @@ def test_a_question_shows_what_would_be_written():
     assert question_of(asked("write", path="a", content=7)) == "? write wants: a"
     long = question_of(asked("write", path="a", content="b" * 9_000_000 + "end"))
     assert len(long) < 100_000
-    assert "… 8,950,003 characters more …" in long
+    assert "… 8,950,003 more characters …" in long
     assert long.endswith("bend")
 
 
@@ -198,12 +198,12 @@ def test_a_long_line_of_output_says_how_much_is_left_out():
     text = "a" * 10_000_000
     folded = renderer.output(text, "completed")
     assert len(wrapped(folded.rstrip("\n"), 80)) == 2
-    assert re.search(r"a … [\d,]+ characters more \(Ctrl\+O\)\n$", folded)
+    assert re.search(r"a … [\d,]+ more characters \(Ctrl\+O\)\n$", folded)
     shown = max(len(run) for run in re.findall("a+", folded))
-    assert f"{10_000_000 - shown:,} characters more" in folded
+    assert f"{10_000_000 - shown:,} more characters" in folded
     whole = renderer.output(text, "completed", folded=False)
     assert re.findall("a+", whole)[0] == "a" * 20_000
-    assert "a … 9,980,000 characters more\n" in whole
+    assert "a … 9,980,000 more characters\n" in whole
     wide = renderer.output("漢" * 500, "completed")
     assert len(wrapped(wide.rstrip("\n"), 80)) == 2
     assert "… 4" in wide

@@ -43,15 +43,15 @@ def test_trouble_and_a_lost_runner_are_never_called_saved():
     assert "starting" in line(Status())
     assert "saved" not in line(Status())
     assert "! not connected: gone" in line(Status(lost="gone"))
-    status = Status(lost=None, trouble="No room to write.")
+    status = Status(lost=None, trouble="Disk full.")
     assert not status.safe
-    assert status.parts(80)[-1] == ("warning", "! NOT SAVED: No room to write.")
+    assert status.parts(80)[-1] == ("warning", "! NOT SAVED: Disk full.")
     status.update(STATE)
     assert "NOT SAVED" not in line(status)
     assert Status(lost=None).safe
-    status.update(replace(STATE, trouble="No room to write."))
+    status.update(replace(STATE, trouble="Disk full."))
     assert "NOT SAVED" in line(status)
-    assert "read only · seq 0" in line(Status(read_only=True, lost=None))
+    assert "read-only · seq 0" in line(Status(read_only=True, lost=None))
 
 
 def test_a_price_that_is_not_known_is_no_price():

@@ -82,7 +82,7 @@ def test_a_home_without_sessions(store, here):
         await picker.sees("There are no sessions yet.", "0 shown")
         for key in ("enter", "space", "ctrl+r", "ctrl+t", "ctrl+d", "down", "pagedown", "ctrl+z"):
             await picker.press(key)
-        await picker.sees("Nothing was deleted here.")
+        await picker.sees("No session was deleted here.")
         await picker.press("escape")
 
     assert pick_with(store, here, work) is None
@@ -133,9 +133,9 @@ def test_keys_are_explained(store, here):
     async def work(picker: Picking) -> None:
         for key in ("question_mark", "f1"):
             await picker.press(key)
-            await picker.sees("bring the last deleted one back")
+            await picker.sees("restore the last deleted session")
             await picker.press("escape")
-            await picker.loses("bring the last deleted one back")
+            await picker.loses("restore the last deleted session")
         await picker.press("x", "question_mark")
         await picker.sees("/ x?")
 
@@ -215,7 +215,7 @@ def test_damaged_sessions_are_marked_and_never_hidden(store, here, there):
         assert sum(" damaged  " in each for each in picker.lines()) == 2
         picker.main.table.choose(lost)
         await picker.press("enter")
-        await picker.sees(f"Nothing of {lost} can be read")
+        await picker.sees(f"Nothing in {lost} can be read")
         await picker.press("space")
         await picker.sees("not a journal", "Space back")
         await picker.press("space")
@@ -357,7 +357,7 @@ def test_a_search_is_given_up_when_something_else_is_typed(store, here, monkeypa
         await picker.until(lambda: len(picker.rows()) == 3, "the second search")
         go.set()
         await picker.type("x")
-        await picker.sees("Nothing here matches.")
+        await picker.sees("No session here matches.")
         assert "need" not in ended
         assert picker.rows() == []
 
@@ -454,9 +454,9 @@ def test_deleting_is_confirmed_and_undone(store, here):
         picker.main.table.choose(one)
         for no in ("n", "escape", "enter"):
             await picker.press("ctrl+d")
-            await picker.sees("Delete “to be deleted”? It goes to the trash.")
+            await picker.sees("Move “to be deleted” to the trash?")
             await picker.press(no)
-            await picker.loses("It goes to the trash")
+            await picker.loses("to the trash?")
         assert len(store.list()) == 2
         await picker.press("ctrl+d", "y")
         await picker.sees("is in the trash; Ctrl+Z restores it.", "1 shown · 1 deleted (Ctrl+Z)")

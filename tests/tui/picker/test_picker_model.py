@@ -380,7 +380,7 @@ def test_what_a_text_search_finds_counts_for_its_own_query_only():
     made.take_hits("needle", [hit(first)])
     assert (made.view.rows, made.searching) == ([], True)
     made.take_hits("needles", [])
-    assert empty_line(made) == "Nothing here matches."
+    assert empty_line(made) == "No session here matches."
     assert said_line(made, 0, "") == "0 shown · 2 do not match"
 
 
@@ -389,7 +389,7 @@ def test_lines_fit_the_screen():
     for width in (20, 80, 200):
         assert cell_len(keys_line(width)) <= width
     assert "? keys" in keys_line(80)
-    assert "Esc leave" in keys_line(200)
+    assert "Esc exit" in keys_line(200)
     assert scopes_line(made, 80).plain.startswith(" [This folder 1]  All 2 ")
     assert cell_len(scopes_line(made, 80).plain) <= 80
 

@@ -151,9 +151,9 @@ def test_with_no_color_there_is_none(full: Desk):
     pane.press("Escape")
     pane.loses("Enter rename")
     pane.press("?")
-    pane.sees("bring the last deleted one back")
+    pane.sees("restore the last deleted session")
     pane.press("Escape")
-    pane.loses("bring the last deleted")
+    pane.loses("restore the last deleted")
     pane.press("Escape")
     pane.sees("left with 0")
     assert b"\x1b[7" in pane.raw() or b";7" in pane.raw(), "the chosen row is not marked"
@@ -164,7 +164,7 @@ def test_a_dumb_terminal_is_told_what_to_do_instead(full: Desk):
     pane = full.pane(80, 24)
     words = [sys.executable, str(full.root / "pick.py"), str(full.home), str(full.folder)]
     pane.enter(f"TERM=dumb {shlex.join(words)}; echo left with $?")
-    pane.shows("error: Choosing a session needs a screen", "holdfast ls", "left with 1")
+    pane.shows("error: The session picker needs a terminal", "holdfast ls", "left with 1")
 
 
 def test_without_a_terminal_it_says_so(full: Desk):
@@ -174,7 +174,7 @@ def test_without_a_terminal_it_says_so(full: Desk):
         words, stdin=subprocess.DEVNULL, capture_output=True, env=environment, check=False
     )
     assert done.returncode == 1
-    assert done.stderr.startswith(b"error: Choosing a session needs a screen, and standard input")
+    assert done.stderr.startswith(b"error: The session picker needs a terminal, but standard input")
     assert b"Traceback" not in done.stderr
 
 

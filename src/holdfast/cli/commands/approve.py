@@ -22,10 +22,10 @@ from holdfast.store.store import Store
 _ASKED_WITHIN_SECONDS = 10.0
 
 
-@click.command(help="Approve a tool call that waits for permission, or deny it.")
+@click.command(help="Approve a tool call that is waiting for approval, or deny it.")
 @click.argument("session", shell_complete=complete_session)
 @click.argument("call", required=False)
-@click.option("--deny", is_flag=True, help="Deny it.")
+@click.option("--deny", is_flag=True, help="Deny the call instead.")
 @click.option("--show", is_flag=True, help="Only list the calls that are waiting.")
 def command(*, session: str, call: str | None, deny: bool, show: bool) -> None:
     """Approve or deny a call."""

@@ -127,12 +127,12 @@ class _Attached:
             if host.here:
                 self._host = host
                 if self._code:  # told to end while it began
-                    host.stop("told to end")
+                    host.stop("it received a signal to end")
             else:
                 self._screen.note("another process already runs this session; following it")
             code = await self.whole()
             if host.here and not host.stopping:
-                host.stop("its terminal has left")
+                host.stop("its terminal was closed")
             return code or await host.wait_stopped()
 
     async def whole(self) -> int:
@@ -211,7 +211,9 @@ class _Attached:
                 self._report(report)
             case TurnInterrupted(report=report):
                 self._report(report)
-                self._transcript.say("/continue continues it; a new prompt leaves it unfinished")
+                self._transcript.say(
+                    "/continue continues this turn; a new prompt leaves it unfinished"
+                )
             case StateChanged():
                 self._state_changed(event)
             case Connected(other_version=version):
@@ -224,7 +226,9 @@ class _Attached:
         self._transcript.attached()
         self._questions.clear()  # those that are still open are asked again
         if other_version is not None:
-            self._screen.note(f"the runner is version {other_version}; only following it")
+            self._screen.note(
+                f"the runner is Holdfast {other_version}; you can follow it, but not send prompts"
+            )
 
     def _warn(self, text: str) -> None:
         """Print a warning about the runner once; called from another thread."""
@@ -333,7 +337,7 @@ class _Attached:
         elif code > 128:
             self._host.stop(signal.Signals(code - 128).name)
         else:
-            self._host.stop("its terminal has left")
+            self._host.stop("its terminal was closed")
 
     def _told_to_end(self, code: int) -> None:
         """Exit without waiting for a reader that has stopped reading."""

@@ -48,7 +48,7 @@ def command(*, folder: str, as_json: bool) -> None:
         click.echo(
             f"project file  {found.project.shown} ({_STANDING[found.standing or 'unknown']})"
         )
-    click.echo(f"answers       {_sentence(answers)}\n")
+    click.echo(f"will use      {_sentence(answers)}\n")
     texts = {key: spelled(value) for key, value in values.items()}
     width = min(max(map(len, texts.values())), 40)
     for key, text in texts.items():

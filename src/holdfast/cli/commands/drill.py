@@ -34,7 +34,7 @@ _DEFAULT_WIDTH = 80
     type=click.Choice([scenario.name for scenario in SCENARIOS]),
     help="Run only this scenario; can be repeated.",
 )
-@click.option("--keep", is_flag=True, help="Do not delete the temporary home.")
+@click.option("--keep", is_flag=True, help="Keep the temporary home for inspection.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON object.")
 def command(*, names: tuple[str, ...], keep: bool, as_json: bool) -> None:
     """Run the scenarios."""

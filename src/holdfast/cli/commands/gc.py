@@ -99,7 +99,7 @@ def command(
         )
     if compress and max_size is not None:
         raise UsageError(
-            "How small sessions become is not known before: --max-size does not go with --compress."
+            "--max-size cannot be used with --compress: the compressed size is not known before."
         )
     store, plan = holdfast.open_store(), GcPlan(compress)
     if rules.given:
@@ -147,7 +147,7 @@ def _question(plan: GcPlan) -> str:
     if plan.trash:
         said.append(f"remove {counted(len(plan.trash), 'deleted session')} permanently")
     if plan.rest.count:
-        said.append("remove remains of deletions that a crash interrupted")
+        said.append("remove the rest of sessions whose deletion was interrupted")
     if plan.blobs:
         said.append(f"remove {counted(sum(each[1] for each in plan.blobs), 'file')} permanently")
     freed = f" ({size(plan.gone_bytes)} freed)" if plan.gone_bytes else ""

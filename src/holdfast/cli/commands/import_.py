@@ -37,8 +37,8 @@ _MOST_SHOWN = 20
 _WHERE_WIDTH = 44
 _SAID = {
     CREATED: "imported",
-    GROWN: "had grown",
-    BRANCHED: "had changed: the new part is a branch",
+    GROWN: "with new messages",
+    BRANCHED: "with changes: the new part is a branch",
     SHORTER: "shorter than before: skipped",
     EMPTY: "empty: skipped",
     DELETED: "deleted here: skipped",
@@ -246,4 +246,4 @@ class _Run:
             click.echo(f"… {self._problem_count - _MOST_SHOWN} more (--json)", err=True)
         if self._problem_count:
             count = counted(self._problem_count, "place")
-            click.echo(f"{count} could not be imported unchanged", err=True)
+            click.echo(f"{count} could not be imported exactly as recorded", err=True)

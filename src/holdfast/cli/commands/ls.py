@@ -32,8 +32,8 @@ _COLOURS = {CLEAN: (), RUNNING: ("green",), INTERRUPTED: ("yellow",), DAMAGED: (
     holdfast ls --here --since 14d       # in this folder, last two weeks
     holdfast ls --state interrupted -l   # interrupted ones, with model and cost
 
-    On a narrow terminal -l leaves out the columns that do not match: first the model, then the
-    folder, the cost and the age.
+    On a narrow terminal -l leaves out columns that do not fit: first the model, then the folder,
+    the cost and the age.
     """
 )
 @click.option(

@@ -32,7 +32,7 @@ from holdfast.tui.tty import is_terminal
 
 _What = Literal["conversation", "files", "both"]
 _LINE_WIDTH = 60
-_SHOWN = {"restore": "restore", "remove": "remove", "skip": "skipped", "nothing": "as it was"}
+_SHOWN = {"restore": "restore", "remove": "remove", "skip": "skipped", "nothing": "unchanged"}
 
 
 class _Wish(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ class _Wish(msgspec.Struct, frozen=True):
     "--to",
     type=int,
     metavar="SEQ",
-    help="Undo from this prompt on, or all after another entry.",
+    help="Undo this prompt and everything after it; for another entry, everything after it.",
 )
 @click.option("--turns", type=click.IntRange(1), metavar="N", help="Undo the last N prompts.")
 @click.option(
@@ -71,11 +71,15 @@ class _Wish(msgspec.Struct, frozen=True):
 )
 @click.option("--files", "what", flag_value="files", help="Undo only the file changes.")
 @click.option("--both", "what", flag_value="both", default="both", help="Undo both (default).")
-@click.option("--overwrite", is_flag=True, help="Also overwrite files that others edited since.")
+@click.option(
+    "--overwrite",
+    is_flag=True,
+    help="Also overwrite files that were edited outside the session since.",
+)
 @click.option(
     "--autorun",
     is_flag=True,
-    help="Also restore files that other programs run by themselves, such as git hooks.",
+    help="Also restore files that other programs run automatically, such as git hooks.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
@@ -102,7 +106,7 @@ def command(*, session: str, dry_run: bool, yes: bool, trust: bool, **wished: An
         asks = is_terminal(sys.stdin) and not (yes or dry_run)
         if not wish.as_json or asks:
             _show_plan(planned, wish, err=wish.as_json)
-        if asks and not click.confirm("Go back?", err=True):
+        if asks and not click.confirm("Undo this?", err=True):
             click.echo("Nothing was changed.", err=True)
             sys.exit(1)
         if asks and planned.autorun and click.confirm(_autorun_question(planned), err=True):
@@ -208,7 +212,7 @@ def _show_plan(planned: RewindPlan, wish: _Wish, *, err: bool) -> None:
         click.echo("No tool changed a file since.", err=err)
     if planned.commands:
         run = "1 command was" if planned.commands == 1 else f"{planned.commands} commands were"
-        click.echo(f"{run} run since; what commands changed is not undone.", err=True)
+        click.echo(f"{run} run since. Changes made by commands are not undone.", err=True)
     if planned.autorun:
         click.echo(f"{_counted(len(planned.autorun))} only restored with --autorun.", err=True)
     left = _left([step for step in planned.steps if step.path not in planned.autorun])
@@ -234,7 +238,7 @@ def _counted(files: int) -> str:
 
 def _autorun_question(planned: RewindPlan) -> str:
     named = "".join(f"\n  {printable(path)}" for path in planned.autorun)
-    return f"Other programs run these files by themselves:{named}\nRestore them, too?"
+    return f"Other programs run these files automatically:{named}\nRestore them, too?"
 
 
 def _tell(session: Session, planned: RewindPlan, done: list[UndoStep], before: int | None) -> None:

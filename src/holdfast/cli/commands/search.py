@@ -114,7 +114,9 @@ def _where(*, workspace: str | None, here: bool, **given: Any) -> dict[str, Any]
         try:
             where["workspace"] = Path.cwd()
         except FileNotFoundError:
-            raise UsageError("The current folder is gone. Change to another one.") from None
+            raise UsageError(
+                "The current folder no longer exists. Change to another folder."
+            ) from None
     elif workspace is not None:
         where["workspace"] = workspace
     return where

@@ -50,7 +50,7 @@ _MOST_NAMED = 10
     "--depth",
     type=click.Choice(DEPTHS),
     default=TOOLS,
-    help="Only messages, also shortened tool calls (default), or everything.",
+    help="Show only messages, or messages with shortened tool calls (default), or everything.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(*, session: str, last: int | None, seq: str | None, depth: str, as_json: bool) -> None:
@@ -107,7 +107,7 @@ def _checked(
     if titles:
         return iter(titles)
     if messages:
-        raise UsageError(f"This --depth leaves {seq} out: use --depth {EVERYTHING}.")
+        raise UsageError(f"Entry {seq} is not shown at this --depth. Use --depth {EVERYTHING}.")
     raise UsageError(f"There is no message numbered {seq} in {session.id}.")
 
 
@@ -138,7 +138,7 @@ def _damage(session: Session, edited: list[int]) -> Iterator[str]:
         sentences.append(f"changed after it was written: {shown}")
     elif known.edited:
         lines = counted(known.edited, "line")
-        sentences.append(f"{lines} of this session changed after being written")
+        sentences.append(f"changed after writing: {lines} of this session")
     if known.damage:
         places = counted(len(known.damage), "place")
         sentences.append(f"this session is damaged in {places}; that part cannot be shown")

@@ -55,7 +55,7 @@ async def _stopped(connection: Connection, *, after_turn: bool) -> None:
     try:
         answer = await connection.request(Stop(id=new_request_id(), after_turn=after_turn))
         if after_turn and answer.running:
-            click.echo(f"{session} stops when its turn has ended")
+            click.echo(f"{session} stops after its turn")
             return
         await _wait_stopped(connection)
         click.echo(f"{session} stopped")

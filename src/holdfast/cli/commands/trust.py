@@ -64,7 +64,9 @@ def command(
     """Accept a session, or trust a project's file."""
     if earlier:
         if named or listing or remove:
-            raise click.UsageError("--earlier accepts all sessions of the home: it goes alone.")
+            raise click.UsageError(
+                "--earlier accepts all earlier sessions. Use it without a name, --list or --remove."
+            )
         _accept_earlier(yes=yes)
         return
     trust = Trust(default_home())
@@ -99,7 +101,7 @@ def _session_named(named: str, folder: Path) -> str | Path | None:
     if folder.is_dir() and not is_path:
         name = place.name if isinstance(place, Path) else place
         raise UsageError(
-            f"{named!r} is a folder here and also names session {name}: write ./{named} for the "
+            f"{named!r} is a folder here and also names session {name}: use ./{named} for the "
             "folder, or another part of the session's id."
         )
     return place
@@ -110,16 +112,14 @@ def _accept(place: str | Path, *, yes: bool) -> None:
         with store.open(place, mode="read") as session:
             facts, name = facts_of(session), session.id
         if facts is None:
-            click.echo(
-                f"Nothing in session {name} came from elsewhere: there is nothing to accept."
-            )
+            click.echo(f"Session {name} did not come from elsewhere. There is nothing to accept.")
             return
         for line in facts.lines():
             click.echo(line)
         _ask(yes, "Accept this session?", "accept this session")
         # What was received while the question stood open was not shown.
         store.accept(place, upto=facts.last_seq)
-    click.echo(f"Session {name} is accepted: what is recorded in it counts like your own.")
+    click.echo(f"Session {name} is accepted. Its content is now treated as your own.")
 
 
 def _accept_earlier(*, yes: bool) -> None:
@@ -154,7 +154,7 @@ def _accept_earlier(*, yes: bool) -> None:
         _ask(yes, "Accept all of them?", "accept all of them")
         for each in own:
             store.accept(each.session, upto=each.last_seq)
-    click.echo(f"{_sessions(len(own))} accepted: what is recorded there counts like your own.")
+    click.echo(f"{_sessions(len(own))} accepted. Their content is now treated as your own.")
 
 
 def _earlier(store: Store, summary: Summary) -> ForeignContent | None:
@@ -202,7 +202,7 @@ def _add(trust: Trust, workspace: Path, *, yes: bool) -> None:
             "its repository: there is nothing to trust."
         )
     if found.standing == "trusted":
-        click.echo(f"{project.shown} is trusted already.")
+        click.echo(f"{project.shown} is already trusted.")
         return
     asked = config.asked_for(project, os.environ)
     if not asked:
@@ -212,7 +212,7 @@ def _add(trust: Trust, workspace: Path, *, yes: bool) -> None:
     _ask(yes, "Trust this file as it is now?", "trust this file")
     # What was shown is what is trusted, even if the file was changed meanwhile.
     trust.add(project.path, project.content)
-    click.echo(f"{project.shown} is trusted until it is changed.")
+    click.echo(f"{project.shown} is trusted until it changes.")
 
 
 def _show(project: ConfigFile, asked: list[str]) -> None:
@@ -222,7 +222,7 @@ def _show(project: ConfigFile, asked: list[str]) -> None:
         click.echo(f"  {key} = {spelled(values[key])}")
     others = [key for key in values if key not in asked and KEYS[key].who != "user"]
     if others:
-        click.echo(f"Without trust it sets already: {', '.join(others)}.")
+        click.echo(f"These settings already apply without trust: {', '.join(others)}.")
 
 
 def _list(trust: Trust) -> None:
@@ -246,4 +246,4 @@ def _remove(trust: Trust, workspace: Path) -> None:
     if path is None:
         raise UsageError(f"No configuration of {shown(workspace.absolute())} is trusted.")
     trust.remove(path)
-    click.echo(f"{shown(path)} is not trusted any more.")
+    click.echo(f"{shown(path)} is no longer trusted.")

@@ -40,7 +40,7 @@ class _Amount(click.FloatRange):
     ) -> float:
         amount = float(super().convert(value, param, ctx))
         if not math.isfinite(amount):
-            self.fail(f"{value!r} is not an amount.", param, ctx)
+            self.fail(f"{value!r} is not an amount in USD: use a number such as 0.50.", param, ctx)
         return amount
 
 
@@ -48,8 +48,8 @@ class _Amount(click.FloatRange):
     short_help="Answer one prompt and exit.",
     help=(
         "Answer one prompt and exit. Every step is saved as it happens. Standard input that is "
-        "not a terminal is added to the prompt; with -p - it is the prompt. There is no question "
-        "for approval: calls that are not allowed are denied, and are listed at the end."
+        "not a terminal is added to the prompt; with -p - it is the prompt. You are not "
+        "asked for approval: calls that are not allowed are denied, and are listed at the end."
     ),
 )
 @click.option(

@@ -54,7 +54,7 @@ def run(options: Options) -> int:
         ask_first(store, options)
         detach = options.detach
         if detach and os.getpid() == 1:
-            note("this is the first process of a container: it runs in the foreground")
+            note("this is the first process of a container, so turns run in the foreground")
             detach = False
         if detach:
             from holdfast.cli.run.detach import hand_over  # noqa: PLC0415  others need not pay for it
@@ -156,7 +156,7 @@ class _Run:
 
         output = Output(
             self._options.output_format,
-            failed=lambda: soon(self._end, output.why or "nobody reads the output"),
+            failed=lambda: soon(self._end, output.why or "the reader of the output has gone"),
             closed=lambda: soon(self._written.set),
         )
         self._assembled.equipment.tell = output.note
@@ -279,7 +279,7 @@ class _Run:
         except Stopped as stopped:
             self._outcomes.append(Outcome("cancelled", str(stopped)))
         else:
-            self._output.note(f"{ended} command(s) ended" if ended else "no command was running")
+            self._output.note(f"{ended} command(s) killed" if ended else "no command was running")
 
     async def _compact(self) -> None:
         try:

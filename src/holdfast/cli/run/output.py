@@ -55,7 +55,7 @@ class Output:
         """A sentence about the error; ``None`` if the reader has gone."""
         if self.trouble is None or isinstance(self.trouble, ConnectionError):
             return None
-        return f"Standard output cannot be written: {self.trouble.strerror}."
+        return f"Cannot write to standard output: {self.trouble.strerror}."
 
     def session(self, facts: dict[str, Any]) -> None:
         """Write which session this is and which model answers."""
@@ -98,7 +98,7 @@ class Output:
             subject = quoted_line(each["subject"])
             why = "allow it with --allow"
             if (rule := each["rule"] or "").startswith(AUTORUN):
-                why = f"{rule}: it can only be approved in a chat"
+                why = f"{rule}; approve it in a chat"
             self.note(f"denied: {each['tool']} {subject} ({why})")
         if result.cause is not None:
             self.note(f"{result.state}: {result.cause}")
@@ -109,7 +109,9 @@ class Output:
         if result.queued:
             how = "run them with --run-queue"
             if result.queued_foreign:
-                how = f"{result.queued_foreign} from elsewhere wait until you accept the session"
+                how = (
+                    f"{result.queued_foreign} from elsewhere only run after you accept the session"
+                )
             self.note(f"{result.queued} prompt(s) are queued; {how}")
         if result.resume is not None:
             self.note(f"Resume with: {result.resume}")

@@ -100,7 +100,9 @@ class _Client:
         written = asyncio.Event()
         self._output = Output(
             self._options.output_format,
-            failed=lambda: loop.call_soon_threadsafe(self._ended, "nobody reads the output"),
+            failed=lambda: loop.call_soon_threadsafe(
+                self._ended, "the reader of the output has gone"
+            ),
             closed=lambda: loop.call_soon_threadsafe(written.set),
         )
         self._signals.told = lambda name: loop.call_soon_threadsafe(self._ended, name)
@@ -252,7 +254,7 @@ class _Client:
         if self._outcomes and self._outcomes[-1].state == "cancelled":
             return None  # our own doing
         raise RunnerGone(
-            "The runner has stopped. To see how far it came, and to continue: "
+            "The runner has stopped. Continue the turn with: "
             f"holdfast -r {self._id} -p --continue-turn"
         )
 
@@ -285,7 +287,7 @@ class _Client:
         """Show events until the runner is idle, including those sent before."""
         async for event in client.until_idle():
             if isinstance(event, Disconnected | RunnerExited):
-                raise RunnerGone("The runner stopped before the context was summarized.")
+                raise RunnerGone("The runner stopped before the context was compacted. Try again.")
             self._print(event)
 
     async def _refuse(self, client: ReconnectingClient, question: QuestionAsked) -> None:
@@ -305,7 +307,7 @@ class _Client:
 def _outcome(event: TurnEnded) -> Outcome:
     error = None
     if event.state == "failed":
-        error = ProviderError(event.cause or "it failed", retryable=False)
+        error = ProviderError(event.cause or "the turn failed", retryable=False)
         error.exit_code = event.exit_code
     denied = [Denied(each.tool, each.subject, each.rule) for each in event.denied]
     return Outcome(event.state, event.cause, event.limit, error, denied=denied, text=event.text)

@@ -24,7 +24,7 @@ def is_first_process() -> bool:
     """Return whether this is the first process of a container; if so, print what that means."""
     if os.getpid() != 1:
         return False
-    note("this is the first process of a container: it runs in the foreground")
+    note("this is the first process of a container, so turns run in the foreground")
     return True
 
 

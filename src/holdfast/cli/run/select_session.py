@@ -163,7 +163,7 @@ def _taken_up(
         session = store.open(place, mode="read" if options.fork else mode)
     except SessionLocked as error:
         told = f"Session {error.session} is being written by {error.holder}"
-        error.args = (f"{told}: wait until that has ended, or go on in a copy with --fork.",)
+        error.args = (f"{told}. Wait until that process ends, or continue in a copy with --fork.",)
         raise
     workspace, moved = session_workspace(session, options.workspace)
     return Found(session, workspace, moved=moved, notice=notice(session, workspace))

@@ -23,7 +23,7 @@ from holdfast.tui.tty import is_terminal
 FIRST_BYTE_SECONDS = 3.0
 LARGEST_INPUT_BYTES = 32 * 1024 * 1024
 _PIECE_BYTES = 64 * 1024
-_TOO_LONG = "longer than {:,} bytes: save it in a file and name the file in the prompt."
+_TOO_LONG = "longer than {:,} bytes. Save it in a file and name the file in the prompt."
 
 
 def whole_prompt(prompt: str) -> str:
@@ -69,7 +69,7 @@ def _pieces() -> Iterator[bytes]:
         while piece := _read(descriptor):
             yield piece
     except OSError as error:
-        raise UsageError(f"Standard input cannot be read: {error.strerror}.") from error
+        raise UsageError(f"Cannot read standard input: {error.strerror}.") from error
 
 
 def _read(descriptor: int) -> bytes:
@@ -96,7 +96,7 @@ def _text(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise UsageError(
-            f"Standard input is not UTF-8 text (byte {error.start}): save it in a file and name "
+            f"Standard input is not UTF-8 text (byte {error.start}). Save it in a file and name "
             "the file in the prompt."
         ) from None
 
@@ -161,7 +161,7 @@ def prompts(lines: Iterator[bytes]) -> Iterator[list[AnyPart]]:
                 yield _prompt(loads(line))
             except (ValueError, RecursionError, msgspec.ValidationError) as error:
                 raise UsageError(
-                    f"Line {number} of the input is no prompt ({error}): "
+                    f"Line {number} of the input is not a prompt ({error}): "
                     'write {"type": "user", "text": "…"}.'
                 ) from None
 

@@ -43,7 +43,7 @@ def heading(session: Session, colours: Colours) -> str:
     lines = [colours(title, "bold"), colours(" · ".join(filter(None, facts)), "dim")]
     provenance = session.provenance()
     if provenance.any_foreign:
-        told = f"foreign: {source_of(provenance)}; nothing recorded in it acts here"
+        told = f"foreign: {source_of(provenance)}; nothing in it runs here before you accept it"
         lines.append(colours(told, "yellow"))
     return "\n".join(lines)
 
@@ -90,7 +90,7 @@ def _part(  # noqa: PLR0911  one return a kind of part
             name = part.name if isinstance(part, File) else part.url or ""
             return [colours(f"[{printable(f'{part.media_type} {name}').strip()}]", "dim")]
         case Opaque():
-            return [colours(f"[a block that only {printable(part.vendor)} understands]", "dim")]
+            return [colours(f"[data that only {printable(part.vendor)} can read]", "dim")]
         case _:
             return [colours("[content that this version does not support]", "dim")]
 

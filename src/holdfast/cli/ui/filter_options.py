@@ -85,7 +85,7 @@ def filter_from(*, here: bool, **conditions: Any) -> SessionFilter:
     try:
         workspace = Path.cwd() if here else None
     except FileNotFoundError:
-        raise UsageError("The current folder is gone. Change to another one.") from None
+        raise UsageError("The current folder no longer exists. Change to another folder.") from None
     return SessionFilter(workspace=workspace, **conditions)
 
 

@@ -103,5 +103,5 @@ def _code_of(error: OSError) -> int:
         return _NOBODY_READS
     if error.errno == errno.EIO:
         return _HUNG_UP
-    note(f"Standard output cannot be written: {error.strerror}.")
+    note(f"Cannot write to standard output: {error.strerror}.")
     return _FAILURE

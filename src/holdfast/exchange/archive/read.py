@@ -116,8 +116,8 @@ def take_archive(store: Store, path: Path, progress: Progress | None = None) -> 
                 folder = session.path
             if not goes_on_from(folder, manifest):
                 raise SessionExists(
-                    f"Session {manifest.session} exists already and is not what {path} holds: move "
-                    "it to the trash and import again, or keep it."
+                    f"Session {manifest.session} already exists and differs from {path}. To "
+                    "replace it, move it to the trash and import again."
                 )
             return Imported(source, UNCHANGED, manifest.session)
         with store.receive(manifest.session, str(path)) as receiving:
@@ -164,7 +164,9 @@ class _Stretch(RawIOBase):
         wanted = max(0, self._size - self._offset)
         wanted = wanted if size is None or size < 0 else min(size, wanted)
         if wanted > _LARGEST_READ_BYTES:
-            raise ImportRejected(self._path, None, "its directory is larger than any of ours")
+            raise ImportRejected(
+                self._path, None, "its file list is too large for a Holdfast archive"
+            )
         data = self._files.read_at(self._descriptor, wanted, self._offset)
         self._offset += len(data)
         return data
@@ -207,7 +209,9 @@ def _manifest(path: Path, archive: ZipFile, size_bytes: int) -> Manifest:
     if MANIFEST not in names:
         raise ImportRejected(path, None, "it has no manifest, so it is not a Holdfast archive")
     if len(members) > MOST_FILES + 1 or len(names) != len(members):
-        raise ImportRejected(path, None, "it has too many files, or several of one name")
+        raise ImportRejected(
+            path, None, "it has too many files, or several files with the same name"
+        )
     for info in members:
         _check_member(path, info)
     _check_apart(path, members, size_bytes)
@@ -226,13 +230,13 @@ def _manifest(path: Path, archive: ZipFile, size_bytes: int) -> Manifest:
 def _check_member(path: Path, info: ZipInfo) -> None:
     kind = stat.S_IFMT(info.external_attr >> 16)
     if info.filename != MANIFEST and not is_session_file(info.filename):
-        reason = f"it holds {info.filename[:200]!r}, which no session has"
+        reason = f"it contains {info.filename[:200]!r}, which is not a file of a session"
     elif kind not in (0, stat.S_IFREG):
-        reason = f"{info.filename} is a link or a special file in it"
+        reason = f"{info.filename} in it is a link or a special file"
     elif info.flag_bits & _ENCRYPTED:
         reason = "it is encrypted"
     elif info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-        reason = f"{info.filename} is packed in a way that ours are not"
+        reason = f"{info.filename} uses a compression that Holdfast archives do not use"
     else:
         return
     raise ImportRejected(path, None, reason)
@@ -247,7 +251,7 @@ def _check_apart(path: Path, members: list[ZipInfo], size_bytes: int) -> None:
         end = info.header_offset + info.compress_size
     total = sum(info.file_size for info in members)
     if end > size_bytes or not LIMITS.allow(size_bytes, total):
-        reason = f"its {size_bytes} bytes unpack to {total}, which no session does"
+        reason = f"its {size_bytes} bytes decompress to {total}, which is too much for a session"
         raise ImportRejected(path, None, reason)
 
 
@@ -255,11 +259,11 @@ def _check_manifest(path: Path, archive: ZipFile, manifest: Manifest) -> None:
     sizes = {i.filename: i.file_size for i in archive.infolist() if i.filename != MANIFEST}
     told = {member.name: member.size_bytes for member in manifest.files}
     if manifest.format > FORMAT:
-        reason = "it was made by a newer version of Holdfast: update this one"
+        reason = "it was made by a newer version of Holdfast; update Holdfast"
     elif not SESSION_ID.fullmatch(manifest.session):
-        reason = f"{manifest.session[:200]!r} is no session id"
+        reason = f"{manifest.session[:200]!r} is not a session id"
     elif "journal.jsonl" not in told or sizes != told or len(told) != len(manifest.files):
-        reason = "its files are not those that its manifest names"
+        reason = "its files differ from those that its manifest lists"
     else:
         return
     raise ImportRejected(path, None, reason)
@@ -299,7 +303,9 @@ def _unpack(
         found = digest.hexdigest()
         folder, _, name = member.name.rpartition("/")
         if found != member.sha256 or (folder == "blobs" and found != name):
-            raise ImportRejected(path, None, f"{member.name} in it was altered: its sum is {found}")
+            raise ImportRejected(
+                path, None, f"{member.name} in it was altered: its checksum is {found}"
+            )
 
     for member in manifest.files:
         receiving.add(member.name, checked(member))

@@ -69,7 +69,7 @@ class ArchiveExporter:
             UsageError: less than everything was asked for, or there is too much of it.
         """
         if transcript.options.depth != EVERYTHING:
-            raise UsageError("An archive is the whole session: it has no depth.")
+            raise UsageError("An archive always contains the whole session. Leave out --depth.")
         with _files_of(transcript) as journal:
             writer = _Writer(transcript, journal.folder)
             rewritten = transcript.options.redactor or transcript.options.strip_workspace
@@ -228,7 +228,9 @@ class _Writer:
 
     def _member(self, name: str, chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
         if len(self._members) >= MOST_FILES:
-            raise UsageError(f"An archive holds {MOST_FILES} files; this session has more.")
+            raise UsageError(
+                f"An archive can have at most {MOST_FILES} files; this session has more."
+            )
         pieces = iter(chunks)
         first = next(pieces, b"")
         info = self._info(name, first)

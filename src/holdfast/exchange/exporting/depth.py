@@ -24,7 +24,7 @@ _SAID = (Text, Image, File)
 def check_depth(depth: str) -> str:
     """Return ``depth`` if it is one, else raise ``UsageError``."""
     if depth not in DEPTHS:
-        raise UsageError(f"{depth!r} is no depth: use {', '.join(DEPTHS)}.")
+        raise UsageError(f"{depth!r} is not a depth. Use {', '.join(DEPTHS)}.")
     return depth
 
 

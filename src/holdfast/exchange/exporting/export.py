@@ -66,7 +66,7 @@ def export_to(
     try:
         target = writer.target(made, transcript)
         if not replace and writer.files.exists(target):
-            raise UsageError(f"{target} exists already: choose another name, or replace it.")
+            raise UsageError(f"{target} already exists. Choose another name, or allow overwriting.")
         size = writer.write(target, made.chunks(transcript))
     except OSError as error:
         if error.errno in NO_ROOM:

@@ -115,8 +115,8 @@ class ImportRun:
             self._lock = self._store.lock(_LOCK_FOLDER)
         except SessionLocked as error:
             busy = StorageError(
-                f"Sessions are being imported into {self._store.path} already, by "
-                f"{error.holder}: wait until that is done."
+                f"Another import into {self._store.path} is running ({error.holder}). "
+                "Wait until it is done."
             )
             busy.exit_code = SessionLocked.exit_code
             raise busy from None

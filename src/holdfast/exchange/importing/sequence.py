@@ -174,7 +174,7 @@ class ItemSequencer:
                 (draft,), payloads = encode_all((body,))
                 data = draft[2]
         except UsageError as error:
-            self._reading.report(f"cannot be kept: {error}")
+            self._reading.report(f"cannot be stored: {error}")
             return None, ()
         self.taken = taken = self.taken + 1
         self.size_bytes = size = self.size_bytes + len(data)

@@ -148,7 +148,9 @@ class SourceReader:
             number = line.number
             if line.data is None:
                 most = LIMITS.line_bytes
-                self.report(f"is {line.size_bytes} bytes long, where {most} are read", number)
+                self.report(
+                    f"is {line.size_bytes} bytes long, more than the limit of {most}", number
+                )
             elif line.data and not line.data.isspace():
                 self.line = number
                 yield line.data
@@ -167,7 +169,9 @@ class SourceReader:
                 found = True
                 yield piece
         except TooMuch as error:
-            raise ImportRejected(path, None, f"it {error}, which no session does") from error
+            raise ImportRejected(
+                path, None, f"it {error}, which is too much for a session"
+            ) from error
         except BrokenPacking as error:
             if not found:
                 raise ImportRejected(path, None, f"it cannot be unpacked ({error})") from error
@@ -222,7 +226,7 @@ class SourceReader:
 
     def _salvaged(self, line: bytes, opening: bytes, error: Exception) -> Iterator[dict[str, Any]]:
         deep = isinstance(error, RecursionError)
-        reason = "is nested too deep, or has too many values" if deep else "is not whole JSON"
+        reason = "is nested too deeply or has too many values" if deep else "is not complete JSON"
         self.report(reason)
         whole = line.strip(b"\0")
         start = whole.rfind(opening) if opening else 0
@@ -251,7 +255,7 @@ class SourceReader:
         try:
             return loads(b"".join(pieces))
         except RecursionError:
-            reason = "it is nested too deep, or has too many values"
+            reason = "it is nested too deeply or has too many values"
             raise ImportRejected(path, None, reason) from None
         except ValueError as error:
             raise ImportRejected(path, None, f"it is not JSON ({error})") from None
@@ -356,7 +360,7 @@ class SourceReader:
         except (OSError, ValueError) as error:
             reason = f"it cannot be opened ({getattr(error, 'strerror', None) or error})"
             if getattr(error, "errno", None) == errno.ELOOP:
-                reason = "it is a symbolic link, which is not followed"
+                reason = "it is a symbolic link; links are not followed"
             elif getattr(error, "errno", None) == errno.EINVAL:
                 reason = "it is not a regular file"
             raise ImportRejected(path, None, reason) from error

@@ -80,7 +80,7 @@ class Databases:
             if before == [self._status(path), *[self._mark(log) for log in logs]]:
                 return folder / path.name
         self.close()
-        raise ImportRejected(path, None, "it is being written all the time; try again later")
+        raise ImportRejected(path, None, "another program keeps writing to it; try again later")
 
     def _copy(self, path: Path, target: Path) -> None:
         files = self._files

@@ -54,7 +54,9 @@ class Legacy(Struct):
             self.files.update(files_of(source))
             if reading.head(file, len(_DATABASE)) == _DATABASE:
                 if not seen:
-                    self.leave(source.path, "is a database: import it instead", source.agent)
+                    self.leave(
+                        source.path, "is a database; use holdfast import instead", source.agent
+                    )
             else:
                 self.sources.append((importer, source))
 
@@ -75,7 +77,7 @@ def look(path: Path, reading: SourceReader) -> Legacy:
         if str(file) not in legacy.files:
             own = recognised(file, reading, importers)
             if own is None:
-                legacy.leave(str(file), "no importer knows it")
+                legacy.leave(str(file), "is not a known session format")
             else:
                 legacy.add(own, file, reading)
     for problem in dict.fromkeys((each.path, each.reason) for each in reading.problems):

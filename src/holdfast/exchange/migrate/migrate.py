@@ -80,7 +80,9 @@ def rename_all(files: Files, originals: list[Original]) -> tuple[dict[str, str],
             refused[original.path] = f"could not be renamed ({error.strerror})"
             continue
         if name is None:
-            refused[original.path] = "was written to meanwhile and keeps its name: migrate it again"
+            refused[original.path] = (
+                "was changed in the meantime and was not renamed; migrate it again"
+            )
         else:
             names[original.path] = name
     for folder in sorted({Path(path).parent for path in names}):
@@ -89,7 +91,7 @@ def rename_all(files: Files, originals: list[Original]) -> tuple[dict[str, str],
         except OSError as error:
             for path in names:
                 if Path(path).parent == folder:
-                    refused[path] = f"was renamed, but that may not last ({error.strerror})"
+                    refused[path] = f"was renamed, but a power cut may undo that ({error.strerror})"
     return names, refused
 
 
@@ -115,10 +117,10 @@ def _free_name(files: Files, path: Path) -> Path:
 
 
 _NOT_TAKEN = {
-    EMPTY: "nobody says anything in it",
-    SHORTER: "says less than the session that was made from it before",
-    DELETED: "was taken over before, and is in the trash",
-    ERASED: "was taken over before, and entries of it were erased",
+    EMPTY: "has no messages",
+    SHORTER: "has less content than the session that was imported from it before",
+    DELETED: "was imported before, and is in the trash",
+    ERASED: "was imported before, and some of its entries were erased",
 }
 _OF_THE_SOURCE = (ImportRejected, UsageError, SessionLocked, DamagedJournal, FormatTooNew)
 _RECORD = msgspec.json.Decoder(list[Original])
@@ -234,7 +236,7 @@ class _Run:
         paths = files_of(taken.source)
         why = [refused[path] for path in paths if path in refused]
         if not why and taken.source.path in self._in_use:
-            why = ["keeps its name, because another session in it was left"]
+            why = ["was not renamed, because another session in it could not be imported"]
         done = taken.done
         return Migrated(
             taken.source.path,
@@ -280,7 +282,7 @@ def _finished(batch: Batch) -> list[Migrated]:
 def _checked(store: Store, path: str | os.PathLike[str]) -> Path:
     try:
         if not os.fspath(path):
-            raise UsageError("What to migrate is a folder or a file: an empty path is neither.")
+            raise UsageError("The path to migrate is empty. Name a folder or a file.")
         place = Path(os.path.realpath(Path(path).expanduser(), strict=True))
     except (OSError, ValueError, TypeError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
@@ -288,7 +290,7 @@ def _checked(store: Store, path: str | os.PathLike[str]) -> Path:
     home = Path(os.path.realpath(store.path))
     if place.is_relative_to(home) or home.is_relative_to(place):
         raise UsageError(
-            f"{place} has the sessions of this very store: there is nothing to migrate."
+            f"{place} contains the sessions of this store. There is nothing to migrate."
         )
     return place
 
@@ -304,7 +306,7 @@ def _original(path: str) -> Original:
 def _check_renamable(source: Source) -> None:
     for folder in {Path(path).parent for path in files_of(source)}:
         if not os.access(folder, os.W_OK | os.X_OK):
-            reason = f"{folder} cannot be written, so it could not be renamed; import it instead"
+            reason = f"{folder} cannot be written, so no file can be renamed; use holdfast import"
             raise ImportRejected(source.path, None, reason)
 
 
@@ -320,8 +322,7 @@ def _aborted(store: Store, place: Path, error: StorageError) -> StorageError:
     cause = error.__cause__
     reason = cause.strerror if isinstance(cause, OSError) else str(error).rstrip(".")
     aborted = StorageError(
-        f"{place} was not migrated and is as it was, because {store.path} cannot be written: "
-        f"{reason}."
+        f"{place} was not migrated or changed, because {store.path} cannot be written: {reason}."
     )
     aborted.exit_code = error.exit_code
     return aborted

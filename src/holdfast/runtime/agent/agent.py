@@ -225,11 +225,11 @@ class Agent:
 
     async def _run_queued(self, seq: int) -> Outcome:
         if seq not in self.session.state.queue:
-            raise UsageError(f"The prompt {seq} does not wait in the queue any more.")
+            raise UsageError(f"Prompt {seq} is no longer in the queue.")
         await asyncio.to_thread(foreign.check_queued, self._with, [seq])
         waiting = await asyncio.to_thread(queued_prompt, self.session, seq)
         if waiting is None:
-            raise UsageError(f"The queued prompt {seq} is not in the journal any more.")
+            raise UsageError(f"The text of queued prompt {seq} is no longer in the journal.")
         limits = _limits_in(waiting)
         return await self._limited(limits, lambda: self._prompted(waiting.content, seq))
 
@@ -321,7 +321,7 @@ def check_said(content: Sequence[AnyPart]) -> None:
     for part in content:
         if isinstance(part, Image | File) or (isinstance(part, Text) and part.text.strip()):
             return
-    raise UsageError("The prompt is empty: say something, or attach something.")
+    raise UsageError("The prompt is empty. Enter a text or attach a file.")
 
 
 def queued_prompt(session: Session, seq: int) -> Queued | None:

@@ -140,7 +140,7 @@ class ForeignContent(Struct, frozen=True):
         """Return the facts as lines for a terminal. If something is left out, it says so."""
         when = "" if self.received is None else f" (received {short(self.received)})"
         found = [f"Session {self.session} was {self.source}{when}."]
-        found.append("Accepting it means that what is recorded in it counts like your own:")
+        found.append("If you accept it, its content is treated as your own:")
         found += _listed("continuing its turn runs", self.calls, _LONGEST_COMMAND)
         found += _listed("running its queue sends", self.prompts, _LONGEST_COMMAND)
         found += _listed("a rewind with files can write", self.files, _LONGEST_NAME)
@@ -148,7 +148,7 @@ class ForeignContent(Struct, frozen=True):
             found.append(f"  it works in the folder {short(self.workspace)}")
         asked = [each for each in (self.provider, self.endpoint, self.model) if each]
         if asked:
-            found.append(f"  it asks {' · '.join(map(short, asked))}")
+            found.append(f"  it uses the model {' · '.join(map(short, asked))}")
         return found
 
 

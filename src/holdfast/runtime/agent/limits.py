@@ -23,7 +23,7 @@ def check_priced(limits: Limits, model: str, prices: PriceTable) -> None:
     """
     if limits.max_budget_usd is not None and prices.price(model) is None:
         raise UsageError(
-            f"There is no price for {model}, so --max-budget-usd cannot be kept: set one under "
+            f"There is no price for {model}, so --max-budget-usd cannot work: set one under "
             f'[prices."{model}"] in the configuration, or leave the budget out.'
         )
 
@@ -47,10 +47,10 @@ class Spending:
             return f"the limit of {most_turns} requests (--max-turns) is reached"
         if budget is not None:
             if now.unpriced > self._before.unpriced:
-                return "a request without a known cost was made, so --max-budget-usd cannot be kept"
+                return "the cost of a request is not known, so --max-budget-usd cannot be enforced"
             # A session from elsewhere may claim any cost, and cents vanish beside a huge one.
             if not abs(now.cost_usd) < _MOST_COUNTABLE_USD:
-                return "the recorded cost of the session is too large to keep --max-budget-usd"
+                return "the recorded cost of the session is too large to enforce --max-budget-usd"
             if now.cost_usd - self._before.cost_usd >= budget:
                 return f"the budget of ${budget:g} (--max-budget-usd) is used up"
         return None

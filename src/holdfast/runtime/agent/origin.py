@@ -41,7 +41,7 @@ def notice(session: Session, folder: Path | str, *, in_chat: bool = False) -> st
         return None
     return (
         f"This session came from elsewhere ({source_of(provenance)}): working in "
-        f"{short(str(folder))}. Nothing recorded in it acts here. Accept it with: "
+        f"{short(str(folder))}. Nothing in it runs here before you accept it. Accept it with: "
         f"{'/trust' if in_chat else f'holdfast trust {session.id}'}"
     )
 

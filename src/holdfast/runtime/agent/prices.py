@@ -136,7 +136,7 @@ def _price(name: str, given: Mapping[str, Any]) -> Price:
     if unknown or not {"input", "output"} <= set(given) or len(numbers) < len(given):
         raise UsageError(
             f"The price of {name!r} needs input and output in USD per million tokens, and may "
-            f"have {', '.join(Price.__struct_fields__[2:])}; all of them numbers from 0 on."
+            f"have {', '.join(Price.__struct_fields__[2:])}; all must be numbers, 0 or more."
         )
     return Price(**given)
 

@@ -134,17 +134,17 @@ class Interrupted(Struct, frozen=True):
 
     def __str__(self) -> str:
         """Return a report for people, a line for each call."""
-        how = "waits for an approval" if self.waiting else "was interrupted"
+        how = "is waiting for approval" if self.waiting else "was interrupted"
         lines = [f"The last turn {how}: {quoted_line(self.prompt)}"]
         lines += [f"  {found}" for found in self.calls]
         if self.foreign:
-            lines.append("  it was recorded elsewhere; its open calls never ran here")
+            lines.append("  it was recorded elsewhere; its unfinished calls never ran here")
         if self.broke_off:
-            lines.append("  an answer broke off; what had arrived is kept")
+            lines.append("  an answer was interrupted; the received part is saved")
         elif not self.answered:
-            lines.append("  no answer had come yet")
+            lines.append("  there was no answer yet")
         elif not self.calls:
-            lines.append("  its answer is whole; only its end was not recorded")
+            lines.append("  its answer is complete; only the end of the turn was not recorded")
         return "\n".join(lines)
 
 

@@ -100,8 +100,8 @@ def plan(
     if folder is None:
         if changes:
             raise UsageError(
-                "Nobody recorded in which folder this session changed files: name the folder, or "
-                "take back the conversation alone."
+                "The folder in which this session changed files is not recorded. Name it with "
+                "-C DIR, or undo only the conversation."
             )
         return RewindPlan(to, [], commands)
     interrupted = _interrupted(session, folder, allowed)

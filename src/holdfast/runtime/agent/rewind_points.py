@@ -51,9 +51,7 @@ def before_prompts(session: Session, count: int) -> int | None:
     """
     found = points(session)
     if not 1 <= count <= len(found):
-        raise UsageError(
-            f"{count} prompts cannot be taken back: this conversation has {len(found)}."
-        )
+        raise UsageError(f"Cannot undo {count} prompts: this conversation has {len(found)}.")
     return found[-count].before
 
 

@@ -85,7 +85,9 @@ async def compact(equipment: TurnServices) -> Compacted:
     try:
         position = await _checkpoint(equipment, [user(summary)], cut)
     except UsageError:
-        return _failed("the conversation went on elsewhere meanwhile, and the summary was dropped.")
+        return _failed(
+            "the conversation was continued in the meantime, so the summary was discarded."
+        )
     except DiskFull as error:  # it may be written as soon as there is room
         return Compacted(ok=False, told=f"The context is not compacted yet: {error}")
     equipment.known_tokens = None

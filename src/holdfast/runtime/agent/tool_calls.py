@@ -150,7 +150,7 @@ class ToolCalls:
         """Say why a call cannot even be decided about."""
         if call.name not in self._with.tools:
             known = ", ".join(self._with.tools)
-            return f"There is no tool {call.name!r}; there are: {known}."
+            return f"There is no tool {call.name!r}. Available tools: {known}."
         if not isinstance(call.arguments, dict):
             return "The arguments are not a JSON object; nothing was run."
         return None

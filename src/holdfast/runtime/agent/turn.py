@@ -171,7 +171,7 @@ class TurnRun:
             begun = self._live is not None
             if not begun or not error.retryable or self._broken_answers > _MOST_BROKEN_ANSWERS:
                 raise
-            self._with.tell(f"{error} What had arrived is kept; asking for the rest.")
+            self._with.tell(f"{error} The received part is saved; requesting the rest.")
             return None
         finally:
             await self._keep_what_arrived(request.model)
@@ -210,7 +210,7 @@ class TurnRun:
                 message.stop or "end", message.content, along=[usage], request=message.request
             )
         except UsageError as error:
-            told = f"The answer cannot be recorded, and is left as it arrived: {error}"
+            told = f"The answer cannot be saved as a message: {error}"
             raise EmptyReply(told, retryable=False) from error
         self._live = None
         return _Answer(message, ticket)

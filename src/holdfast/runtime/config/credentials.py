@@ -118,7 +118,7 @@ def checked(text: str, name: str) -> str:
             "Nothing was changed."
         )
     if name == OPENAI.name and key.startswith(_ANTHROPIC_KEY):
-        raise UsageError("This is a key of anthropic, not of openai. Nothing was changed.")
+        raise UsageError("This is an Anthropic key, not an OpenAI key. Nothing was changed.")
     return key
 
 
@@ -149,7 +149,9 @@ def _from_keyring() -> dict[str, str]:
     except ValueError:
         found = None
     if not isinstance(found, dict) or not all(type(each) is str for each in found.values()):
-        raise UsageError("The entry 'holdfast' in the keyring is not as Holdfast wrote it.")
+        raise UsageError(
+            "The entry 'holdfast' in the keyring is damaged. Delete it and log in again."
+        )
     return found
 
 

@@ -121,7 +121,7 @@ class _Merged:
         if len(values) < len(project.values):
             own = ", ".join(key for key in project.values if key not in values)
             self.notes.append(
-                f"{project.shown} sets {own}, which counts in your own configuration only."
+                f"{project.shown} sets {own}, which only applies in your own configuration."
             )
         if standing != "trusted":
             mode = self.values.get("mode", Settings().mode)

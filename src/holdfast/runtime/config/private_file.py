@@ -48,7 +48,7 @@ class PrivateFile:
             found = None
         if not isinstance(found, dict) or not all(type(each) is str for each in found.values()):
             raise UsageError(
-                f"{self.path} is not as Holdfast wrote it: remove it, and add what was in it again."
+                f"{self.path} was not written by Holdfast. Delete it, then add its entries again."
             )
         return found
 
@@ -86,7 +86,7 @@ class PrivateFile:
         try:
             status = self._files.status(descriptor)
             if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_BYTES:
-                raise UsageError(f"{self.path} is not a file that Holdfast wrote: remove it.")
+                raise UsageError(f"{self.path} was not written by Holdfast. Delete it.")
             if stat.S_IMODE(status.st_mode) & _OTHERS:
                 raise UsageError(
                     f"{self.path} is not used, because others can get at it: "

@@ -160,7 +160,7 @@ def checked(table: dict[str, Any], where: str) -> dict[str, Any]:
 def _checked(name: str, value: Any, where: str) -> Any:
     key = KEYS.get(name)
     if key is None:
-        raise UsageError(f"{where}: there is no setting {name[:_LONGEST_NAME]!r}{_nearest(name)}.")
+        raise UsageError(f"{where}: there is no setting {name[:_LONGEST_NAME]!r}. {_nearest(name)}")
     try:
         found = msgspec.convert(value, key.kind)
         if key.check is None or key.check(found):
@@ -175,5 +175,5 @@ def _checked(name: str, value: Any, where: str) -> Any:
 def _nearest(name: str) -> str:
     found = get_close_matches(name[:_LONGEST_NAME].casefold(), KEYS, 2, 0.75)
     if found:
-        return f"; the nearest is {' or '.join(map(repr, found))}"
-    return f"; there are: {', '.join(KEYS)}"
+        return f"Did you mean {' or '.join(map(repr, found))}?"
+    return f"Settings: {', '.join(KEYS)}."

@@ -105,8 +105,8 @@ def _refuse_links(path: Path, files: Files) -> None:
             return  # opening it says what there is to say
         if is_link:
             raise UsageError(
-                f"{shown(each)} is a symbolic link: a project's configuration must be a file of "
-                "its own."
+                f"{shown(each)} is a symbolic link. A project's configuration must be a regular "
+                "file."
             )
 
 
@@ -126,10 +126,10 @@ def content_of(path: Path, name: str, files: Files) -> bytes | None:
         status = files.status(descriptor)
         if not stat.S_ISREG(status.st_mode):
             kind = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
-            raise UsageError(f"{name} is {kind}; a configuration is a file.")
+            raise UsageError(f"{name} is {kind}. A configuration must be a regular file.")
         if status.st_size > LARGEST_BYTES:
             raise UsageError(
-                f"{name} has {status.st_size:,} bytes; a configuration has at most "
+                f"{name} has {status.st_size:,} bytes. A configuration may have at most "
                 f"{LARGEST_BYTES:,}."
             )
         return files.read_at(descriptor, status.st_size, 0)
@@ -153,7 +153,7 @@ def _absolute(folder: str, home: Path, base: Path | None, name: str) -> str:
         return os.path.normpath(f"{home}{folder[1:]}")
     if base is None and not folder.startswith("/"):
         raise UsageError(
-            f"{name}: folders: {folder!r} must begin with / or ~/, because it holds for every "
+            f"{name}: folders: {folder!r} must begin with / or ~/, because it applies to every "
             "project."
         )
     return os.path.normpath((base or Path("/")) / folder)

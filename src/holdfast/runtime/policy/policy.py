@@ -151,7 +151,7 @@ def parse(text: str) -> Rule:
     """
     found = _RULE.fullmatch(text.strip())
     if found is None:
-        raise UsageError(f"{text!r} is not a rule: write for example bash(git status:*).")
+        raise UsageError(f"{text!r} is not a rule. Use for example bash(git status:*).")
     tool, inside = found.groups()
     if inside is None:
         return Rule(text, tool)

@@ -71,12 +71,12 @@ class RunnerSilent(StorageError):
     exit_code = 75
 
     def __init__(self, session: str, pid: int | None) -> None:
-        which = "" if pid is None else f", process {pid},"
-        number = "its process" if pid is None else pid
+        which = "" if pid is None else f" (process {pid})"
+        number = "PID" if pid is None else pid
         super().__init__(
-            f"Session {session} has a runner{which} that does not answer: if it is stopped, "
-            f"kill -CONT {number} lets it go on; if it hangs, kill -9 {number} ends it, and "
-            "everything that was saved stays."
+            f"The runner of session {session}{which} does not answer. If it is suspended, continue "
+            f"it with: kill -CONT {number}. If it hangs, end it with: kill -9 {number}. "
+            "Saved data is not lost."
         )
         self.session = session
         self.pid = pid
@@ -166,7 +166,7 @@ class Connection:
             RunnerSilent: there was no reply in time.
         """
         if self.hung_up:
-            raise RunnerGone("The runner has hung up.")
+            raise RunnerGone("The runner closed the connection.")
         reply: asyncio.Future[_ReplyLine] = asyncio.get_running_loop().create_future()
         self._replies[request.id] = reply
         self._room.set()
@@ -248,7 +248,7 @@ class Connection:
             self._events.put_nowait(None)
             for reply in self._replies.values():
                 if not reply.done():
-                    reply.set_exception(ConnectionResetError("it hung up"))
+                    reply.set_exception(ConnectionResetError("it closed the connection"))
 
     def _take(self, line: bytes) -> None:
         if (to := decode_envelope(line).to) is not None:
@@ -308,7 +308,7 @@ async def connect(
     connected = await _connected_socket(path)
     if is_foreign(connected):
         connected.close()
-        raise StorageError(f"What listens at {path} belongs to another user.")
+        raise StorageError(f"The socket {path} belongs to a process of another user.")
     return await connect_over(connected, path.stem, environment, key_variable)
 
 

@@ -484,9 +484,9 @@ def decode_request(line: bytes) -> Request:
     try:
         request = _DECODER.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"That is no request: {error}.") from None
+        raise UsageError(f"This is not a valid request: {error}.") from None
     if not 0 < len(request.id) <= _LONGEST_ID:
-        raise UsageError(f"The id of a request has 1 to {_LONGEST_ID} characters.")
+        raise UsageError(f"The id of a request must have 1 to {_LONGEST_ID} characters.")
     return request
 
 
@@ -531,7 +531,7 @@ def decode_event(line: bytes) -> RunnerEvent | None:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         event = _decode_slowly(line)
     if isinstance(event, EntryEvent) and not isinstance(event.fields, dict):
-        raise ValueError("an entry is a JSON object")
+        raise ValueError("an entry must be a JSON object")
     return event
 
 
@@ -550,7 +550,7 @@ def _decode_slowly(line: bytes) -> RunnerEvent | None:
 def _fields(line: bytes) -> dict[str, Any]:
     fields = loads(line)
     if not isinstance(fields, dict) or not isinstance(fields.get("type"), str):
-        raise ValueError("a message is a JSON object with a type")
+        raise ValueError("a message must be a JSON object with a type")
     return fields
 
 

@@ -104,7 +104,7 @@ class ReconnectingClient:
 
         async def connect() -> Connection:
             if not given:
-                raise RunnerGone("The runner has hung up.")
+                raise RunnerGone("The runner closed the connection.")
             return given.pop()
 
         return cls(connect, after=after, live=live)
@@ -147,7 +147,7 @@ class ReconnectingClient:
                 continue  # a request found it dead and has connected again
             if event is None:
                 await self._lose(connection)
-                return Disconnected("The runner is gone; looking for it.")
+                return Disconnected("The connection to the runner was lost; reconnecting.")
             if isinstance(event, RunnerExited):
                 self._exited, self._connection = True, None
                 # It removes its socket first. Not wait_for: that drops a cancellation which
@@ -337,7 +337,7 @@ class ReconnectingClient:
             self._connection = None
         await connection.close()
         if self._losses.are_too_many():
-            said = "" if self._log is None else f"; what it said, if anything, is in {self._log}"
+            said = "" if self._log is None else f"; for details see {self._log}"
             raise RunnerGone(
                 f"The session's runner has ended {_MOST_LOSSES} times within a minute{said}."
             )

@@ -135,7 +135,7 @@ class Server:
     async def _connected(self, read: asyncio.StreamReader, write: asyncio.StreamWriter) -> None:
         refused = why_foreign(write.get_extra_info("socket"))
         if refused is None and len(self._broadcaster.clients) >= _MOST_CLIENTS:
-            refused = f"{_MOST_CLIENTS} clients are connected already: close some of them."
+            refused = f"{_MOST_CLIENTS} clients are already connected. Close some of them."
         if refused is not None:
             write.write(refusal("", UsageError(refused)))
             write.close()
@@ -177,7 +177,7 @@ class Server:
                     self.refresh(request.environment)
                     continue
                 if speaks is None:
-                    raise UsageError("Say hello first.")
+                    raise UsageError("The first request must be hello.")
                 if speaks != PROTOCOL and not isinstance(request, FOR_ANY_VERSION):
                     raise UsageError(_SKEW.format(theirs=speaks, ours=PROTOCOL))
             except HoldfastError as error:
@@ -187,7 +187,7 @@ class Server:
 
     def _hello(self) -> Greeting:
         if self._closing:
-            raise RunnerGone("The runner is stopping; ask the next one.")
+            raise RunnerGone("The runner is stopping. Try again.")
         return self._greeting
 
     async def _reply(self, client: Subscriber, request: Request, speaks: int) -> None:
@@ -204,7 +204,7 @@ class Server:
             reply = refusal(request.id, error)
         except Exception as error:  # noqa: BLE001  one request must not take the runner down
             _LOG.exception("A request failed: %s", type(request).__name__)
-            reply = refusal(request.id, StorageError(f"The runner failed at this: {error}."))
+            reply = refusal(request.id, StorageError(f"The runner could not do this: {error}."))
         client.send(reply, is_reply=True)
 
     async def _attach(self, client: Subscriber, request: Attach, speaks: int) -> None:
@@ -289,9 +289,9 @@ async def _next(coming: AsyncIterator[bytes], deadline: float | None) -> bytes |
         async with asyncio.timeout_at(deadline):
             return await anext(coming, None)
     except TimeoutError:
-        raise UsageError("Say hello first, and at once.") from None
+        raise UsageError("The first request must be hello, without delay.") from None
     except ValueError:
-        raise UsageError(f"A line has at most {LONGEST_LINE_BYTES} bytes.") from None
+        raise UsageError(f"A line may have at most {LONGEST_LINE_BYTES} bytes.") from None
 
 
 _SKEW = (

@@ -68,7 +68,9 @@ def prepare_folder(home: Path) -> Path:
             raise StorageError(f"{each} cannot be made: {error.strerror}.") from error
         alone = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
         if not alone or stat.S_IMODE(status.st_mode) & 0o077:
-            raise StorageError(f"{each} is not a folder of yours alone (0700); move it away.")
+            raise StorageError(
+                f"{each} is not a folder that only you can access (mode 0700). Move it."
+            )
     return folder
 
 
@@ -109,5 +111,5 @@ def why_foreign(connection: socket.socket) -> str | None:
     except OSError:  # it is gone already
         uid = None
     if uid is None:
-        return "This system does not tell which user is at the other end of a socket."
+        return "This system cannot tell which user is at the other end of a socket."
     return None if uid == os.getuid() else "This session belongs to another user."

@@ -124,11 +124,11 @@ def choose(sources: Sources) -> Choice:
         found = [vendor.key_variable, vendor.url_variable]
         found = [name for name in found if sources.environment.get(name)]
         if found or vendor.name in sources.keys:
-            reason = f"{found[0]} is set" if found else "logged in"
+            reason = f"{found[0]} is set" if found else "a key is stored"
             return _chosen(vendor.name, Wish(), reason, sources)
     if guess:
         raise _no_key(guess.name, guess.key_variable)
-    return _chosen(REHEARSAL, Wish(), "no key was found", sources)
+    return _chosen(REHEARSAL, Wish(), "no API key was found", sources)
 
 
 def build(
@@ -181,7 +181,7 @@ def _chosen(name: str, wish: Wish, reason: str, sources: Sources) -> Choice:
         return Choice(REHEARSAL, REHEARSAL_MODEL, reason)
     if name not in VENDORS:
         known = ", ".join([*VENDORS, REHEARSAL])
-        raise UsageError(f"There is no provider {name!r}; there are: {known}.")
+        raise UsageError(f"There is no provider {name!r}. Use one of: {known}.")
     vendor = VENDORS[name]
     known_here = _known(vendor, sources)
     here = sources.environment.get(vendor.url_variable)
@@ -226,7 +226,7 @@ def _model(vendor: Vendor, endpoint: str, sources: Sources) -> str:
         if model:
             return model
     if address(endpoint) != vendor.endpoint:
-        raise UsageError(f"Say which model {address(endpoint)} is to use, with --model.")
+        raise UsageError(f"Name the model that {address(endpoint)} should use with --model.")
     return vendor.model
 
 

@@ -61,8 +61,8 @@ def parse_plan(text: str) -> list[Fault]:
         found = _FAULT.fullmatch(piece.replace(" ", ""))
         if found is None or not (found["what"].isdigit() or found["what"] in _WORDS):
             raise UsageError(
-                f"{piece!r} is no fault: write such as 'disconnect@3' or '429@0x2'; "
-                f"the words are {', '.join(sorted(_WORDS))} and statuses from 400 to 599."
+                f"{piece!r} is not a fault. Use for example 'disconnect@3' or '429@0x2', with "
+                f"one of {', '.join(sorted(_WORDS))}, or a status from 400 to 599."
             )
         fault = Fault(found["what"], int(found["after"] or 0))
         faults += [fault] * int(found["times"] or 1)

@@ -16,7 +16,7 @@ def offered(ports: dict[int, str] | None = None) -> str:
         return ""
     name, port = found[0]
     return (
-        f" Something listens here where {name} usually does; if it is that: "
+        f" A server listens on the usual port of {name}. To use it: "
         f"--base-url http://127.0.0.1:{port}/v1 --model NAME."
     )
 

@@ -167,7 +167,7 @@ def _step(row: dict[str, Any]) -> ScriptStep:
             return ScriptStep("pace", str(seconds))
         case {"stop": str(word)}:
             return ScriptStep("stop", word)
-    raise ValueError(f"no step: {json.dumps(row)}")
+    raise ValueError(f"not a step: {json.dumps(row)}")
 
 
 def _wanted(row: dict[str, Any]) -> ScriptedCall:

@@ -93,5 +93,7 @@ class Retrying:
 
     def _unfinished(self, *, started: bool) -> ProviderError:
         if started:
-            return ConnectFailed(f"The answer of {self.name} broke off; try again.", retryable=True)
-        return EmptyReply(f"{self.name} answered with nothing; try again.", retryable=True)
+            return ConnectFailed(
+                f"The answer of {self.name} ended early; try again.", retryable=True
+            )
+        return EmptyReply(f"{self.name} sent an empty answer; try again.", retryable=True)

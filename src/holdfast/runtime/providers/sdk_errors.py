@@ -48,8 +48,8 @@ _ADVICE = {
     400: "the request was not accepted",
     401: "the key was not accepted; check it or log in again",
     402: "the account has no credit left",
-    403: "the key may not do this; check its permissions",
-    404: "it does not know this model or address; check --model and the base URL",
+    403: "the key does not allow this; check its permissions",
+    404: "unknown model or address; check --model and the base URL",
     413: "the request is too large; compact the session",
     429: "too many requests; wait or check the plan",
     529: "it is overloaded; try again later",
@@ -85,7 +85,7 @@ class Faults:
 
     def empty(self) -> EmptyReply:
         """Return the error for an answer with nothing in it."""
-        return EmptyReply(f"{self._who} answered with nothing; try again.", retryable=True)
+        return EmptyReply(f"{self._who} sent an empty answer; try again.", retryable=True)
 
     def translate(self, error: Exception) -> ProviderError:
         """Return the error of ours that ``error`` amounts to."""

@@ -126,9 +126,9 @@ class PendingApprovals:
     def _decide(self, given: Approve) -> _Decided:
         pending = self._pending.get(given.call_id)
         if pending is None or pending.answer.done():
-            raise UsageError("That question has been answered already, or is not asked any more.")
+            raise UsageError("This approval was already answered, or is no longer needed.")
         if pending.arguments_sha256 != given.arguments_sha256:
-            raise UsageError("The question is about other arguments than the answer.")
+            raise UsageError("The call has other arguments than the approval that you answered.")
         recorded: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         decided = _Decided(given.id, given.allow, recorded)
         self._decided[given.call_id] = decided

@@ -90,5 +90,5 @@ async def hosted(launch: Launch, store: Store) -> AsyncIterator[InProcessRunner]
         yield host
     finally:
         if not host.stopping:
-            host.stop("its terminal has gone")
+            host.stop("its terminal was closed")
         await host.wait_stopped()

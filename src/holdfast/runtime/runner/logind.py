@@ -47,16 +47,16 @@ class Logout(Struct, frozen=True):
         if not self.kills or self.lingers:
             return None
         return (
-            "logging out ends everything you run here, turns in the background included; "
-            "to let them go on: loginctl enable-linger"
+            "logging out ends all your processes here, also turns in the background; "
+            "to keep them running: loginctl enable-linger"
         )
 
     @property
     def fallen_back(self) -> str:
         """What a user has to know where those words did not work."""
         return (
-            "the runner could not be started through systemd-run, so logging out ends it, turns in "
-            "the background included; see what this says: systemd-run --user --scope true"
+            "the runner could not be started with systemd-run, so logging out ends it, also turns "
+            "in the background; to see why: systemd-run --user --scope true"
         )
 
 

@@ -263,7 +263,7 @@ def _check_room(home: Path, most: int | None) -> None:
     alive = sum(listens(path) for path in run_folder(home).glob("*.sock"))
     if alive >= most:
         raise UsageError(
-            f"{alive} runners are running already; stop some of them (holdfast status, holdfast "
+            f"{alive} runners are already running. Stop some of them (holdfast status, holdfast "
             "stop), or allow more: most_runners in the configuration."
         )
 

@@ -102,7 +102,7 @@ class PromptQueue:
         if job in self._jobs:
             return
         if len(self._jobs) >= _MOST_JOBS:
-            raise UsageError("Too many requests are waiting to be done; try again later.")
+            raise UsageError("Too many requests are waiting. Try again later.")
         self._jobs.append(job)
         self.wake()
 
@@ -142,7 +142,7 @@ class PromptQueue:
                 self._wanted[place : place + 1] = [] if seq is None else [seq]
 
         if entry in self._edited:
-            raise UsageError(f"The prompt {entry} is being edited by another client.")
+            raise UsageError(f"Prompt {entry} is being edited in another terminal.")
         self._edited.add(entry)
         try:
             with self.taking():

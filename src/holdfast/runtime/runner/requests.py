@@ -27,7 +27,7 @@ from holdfast.store.validation import edited_tags, tags_in, valid_tag, valid_tit
 
 _WHILE_STOPPING = (protocol.Cancel, protocol.StatusOf, protocol.Stop, protocol.Approve)
 _WITHOUT_ROOM = (protocol.StatusOf, protocol.Stop)
-_NO_ROOM = "The session's runner is stopping and waits for room on the disk: {}"
+_NO_ROOM = "The session's runner is stopping and waits for free disk space: {}"
 
 
 class NoRoomToLeave(StorageError):
@@ -75,7 +75,7 @@ class RequestRouter:
             raise RunnerGone(_NO_ROOM.format(trouble))
         if isinstance(request, protocol.Submit) and runner.stops_after_turn and runner.busy:
             return
-        raise RunnerGone(f"The runner is stopping ({runner.stopping}); ask the next one.")
+        raise RunnerGone(f"The runner is stopping ({runner.stopping}). Try again.")
 
     async def _done(self, request: Request) -> Reply:
         runner = self._runner
@@ -99,7 +99,7 @@ class RequestRouter:
                 reply = protocol.StatusReply(status=runner.status())
             case protocol.Stop(after_turn=after_turn):
                 reply = protocol.TurnRunning(running=runner.busy)
-                runner.stop("it was asked to", after_turn=after_turn)
+                runner.stop("it was told to stop", after_turn=after_turn)
             case _:
                 reply = await self._arrange(request)
         return reply
@@ -121,7 +121,7 @@ class RequestRouter:
                 return await self._rewind(request)
             case protocol.HandOver():
                 self._refuse_while_busy("handed over")
-                self._runner.stop("another process takes over")
+                self._runner.stop("another process continues the session")
             case _:
                 raise UsageError("This runner does not know that request.")
         return Reply()
@@ -129,7 +129,7 @@ class RequestRouter:
     def _refuse_while_busy(self, what: str) -> None:
         if self._runner.busy or self._runner.queue.has_jobs:
             raise UsageError(
-                f"A turn is running: the session cannot be {what} now; cancel the turn first."
+                f"A turn is running, so the session cannot be {what} now. Cancel the turn first."
             )
 
     async def _approve(self, request: protocol.Approve) -> None:
@@ -151,7 +151,7 @@ class RequestRouter:
         seq = await self._runner.enqueue(content, name, request.limits)
         if self._runner.stopping is None:
             return protocol.PromptQueued(seq=seq)
-        self._runner.notify("The runner stops after this turn; the prompt is saved, and held.")
+        self._runner.notify("The runner stops after this turn. The prompt is saved, and on hold.")
         return protocol.PromptQueued(seq=seq, held=True)
 
     async def _edit_queue(self, request: protocol.EditQueue) -> protocol.PromptQueued:
@@ -161,7 +161,7 @@ class RequestRouter:
         if request.entry not in self._runner.queue.waiting:
             done = await asyncio.to_thread(_number_of, self._session, name)
             if done is None:
-                raise UsageError(f"The prompt {request.entry} does not wait in the queue any more.")
+                raise UsageError(f"Prompt {request.entry} is no longer in the queue.")
             return protocol.PromptQueued(seq=done)
         with self._runner.queue.editing(request.entry) as replace:
             kept = await asyncio.to_thread(self._limits_of, request.entry)
@@ -263,14 +263,14 @@ class RequestRouter:
 def _check_limits(limits: Limits) -> None:
     for name, limit in to_builtins(limits).items():
         if limit is not None and not limit > 0:
-            raise UsageError(f"{name} has to be more than 0, or left out; it is {limit}.")
+            raise UsageError(f"{name} must be more than 0, or left out; it is {limit}.")
 
 
 def _check_address(address: str | None) -> None:
     known = KEYS["base_url"]
     assert known.check is not None
     if address is not None and not known.check(address):
-        raise UsageError(f"base_url has to be {known.wanted}.")
+        raise UsageError(f"base_url must be {known.wanted}.")
 
 
 def _number_of(session: Session, name: str) -> int | None:

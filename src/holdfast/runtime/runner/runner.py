@@ -162,7 +162,7 @@ class Runner:
             await asyncio.sleep(_LOOK_SECONDS)
             self.show_state()
             if (lost := await asyncio.to_thread(self._folder.lost)) is not None:
-                self.notify(f"{lost}: nothing can be saved any more.")
+                self.notify(f"{lost}. Nothing more can be saved.")
                 self.stop("the session's folder is gone")
                 return
             trouble = self._session.trouble
@@ -180,7 +180,7 @@ class Runner:
         """Apply ``on_hangup`` when the last terminal is gone; other clients do not matter."""
         last = client.answers and not self._broadcaster.terminals
         if last and self.active_model.settings.on_hangup == "stop":
-            self.cancel("the last terminal hung up")
+            self.cancel("the last terminal was closed")
             self.queue.hold_all()
             self.show_state()
         self.queue.wake()
@@ -234,7 +234,7 @@ class Runner:
             outcome, code = Outcome("failed", str(error)), error.exit_code
         except Exception as error:  # noqa: BLE001  one turn must not take the runner down
             _LOG.exception("A turn failed")
-            cause = f"The runner failed at this: {type(error).__name__}: {error}."
+            cause = f"Internal error in the runner: {type(error).__name__}: {error}."
             self.notify(cause)
             outcome, code = Outcome("failed", cause), 1
         if outcome is not None:
@@ -277,7 +277,7 @@ class Runner:
         if outcome.state != "completed":
             self.queue.hold_all()  # after such an end prompts run only on request
         if outcome.state == "waiting":
-            self.stop("a question waits for an answer")
+            self.stop("a question is waiting for an answer")
 
     async def _continued(self) -> Outcome:
         await self._begin()

@@ -127,7 +127,7 @@ def start(launch: Launch, warn: Callable[[str], object] | None = None) -> StartR
         started = _start(launch, log, [])  # better one that a logout ends than none
         if warn is not None and started is not None and started.state == "ready":
             warn(logout.fallen_back)
-    return started or StartResult("error", f"The runner did not start; see {log}.")
+    return started or StartResult("error", f"The runner did not start. For details see {log}.")
 
 
 def _start(launch: Launch, log: Path, prefix: list[str]) -> StartResult | None:

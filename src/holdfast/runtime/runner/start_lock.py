@@ -42,8 +42,8 @@ async def starting(home: Path) -> AsyncIterator[None]:
         if time.monotonic() > deadline:
             raise StartsBlocked(
                 f"Another process has been starting a runner for {LONGEST_SECONDS:.0f} seconds and "
-                f"holds {run_folder(home) / LOCK_NAME}; try again, or end that process (fuser "
-                "tells which it is)."
+                f"holds {run_folder(home) / LOCK_NAME}. Try again, or end that process "
+                "(find it with fuser)."
             )
         await asyncio.sleep(_LOOK_AGAIN_SECONDS)
     try:

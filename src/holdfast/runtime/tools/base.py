@@ -127,7 +127,7 @@ def checked(arguments: dict[str, Any], wanted: type[A]) -> A:
     try:
         return msgspec.convert(arguments, wanted, strict=False)
     except msgspec.ValidationError as error:
-        raise Refusal(f"The arguments are not right: {error}.") from None
+        raise Refusal(f"The arguments are not valid: {error}.") from None
 
 
 def schema(required: tuple[str, ...], **properties: dict[str, Any]) -> dict[str, Any]:

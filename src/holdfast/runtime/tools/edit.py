@@ -43,8 +43,8 @@ class Edit(FileTool[EditArguments]):
         name="edit",
         description=(
             "Replace a text in a file. The old text must be there exactly, white space included, "
-            "and only once: give enough lines around it, or set replace_all. Refused if the file "
-            "was changed by somebody else since it was read."
+            "and only once: give enough lines around it, or set replace_all. Rejected if "
+            "another program changed the file since it was read."
         ),
         parameters=schema(
             ("path", "old", "new"),

@@ -52,7 +52,9 @@ def apply(
         OSError: it could not be written.
     """
     if not call.autorun and (told := autorun.sentence(place)) is not None:
-        raise Refusal(f"{place.shown} was not written: {told}. Try it again alone, to be approved.")
+        raise Refusal(
+            f"{place.shown} was not written: {told}. Try it again as the only call, to be approved."
+        )
     change = FileChange(
         path=place.shown,
         before=None if before is None else call.keep(before.data),

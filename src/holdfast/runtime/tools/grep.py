@@ -80,7 +80,7 @@ class Grep(FileTool[GrepArguments]):
             ignore_case={"type": "boolean"},
             context={"type": "integer", "description": "Lines before and after, at most 20."},
             mode={"type": "string", "enum": ["lines", "files"]},
-            limit={"type": "integer", "description": "Most matches, at most 2000."},
+            limit={"type": "integer", "description": "Maximum number of matches, at most 2000."},
         ),
     )
 

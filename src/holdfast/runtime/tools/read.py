@@ -131,7 +131,7 @@ def _lines(place: WorkspacePath, content: Content, arguments: ReadArguments) -> 
     last = first + len(shown) - 1
     notes = []
     if last < len(lines):
-        notes.append(f"lines {first} to {last} of {len(lines)}; go on with offset={last + 1}")
+        notes.append(f"lines {first} to {last} of {len(lines)}; continue with offset={last + 1}")
     elif not ended:
         notes.append("no line end at the end of the file")
     if form.described:

@@ -47,6 +47,6 @@ class Seen:
         """
         if self._digests.get(place.path, content.digest) != content.digest:
             raise Refusal(
-                f"{place.shown} was changed by somebody else since you last read it; "
+                f"{place.shown} was changed by another program since you last read it; "
                 "read it again first."
             )

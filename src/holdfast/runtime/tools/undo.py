@@ -57,7 +57,7 @@ def _step(path: str, after: str, before: str | None, workspace: Workspace) -> Un
     if now == before:
         return UndoStep(path, "nothing", before, now)
     if now != after:
-        edited = "was removed" if now is None else "was changed by somebody else"
+        edited = "was removed" if now is None else "was changed by another program"
         return UndoStep(path, "skip", before, now, f"{path} {edited} since.")
     return UndoStep(path, "remove" if before is None else "restore", before, now)
 
@@ -81,7 +81,7 @@ def guarded(step: UndoStep, workspace: Workspace) -> UndoStep:
         return step  # it will be skipped for that
     if told is None:
         return step
-    return replace(step, action="skip", reason=f"{step.path} is left as it is: {told}.")
+    return replace(step, action="skip", reason=f"{step.path} was not changed: {told}.")
 
 
 def carry_out(
@@ -111,7 +111,7 @@ def _carried_out(
         place = workspace.locate(step.path)
         content = workspace.find(place)
         if (None if content is None else content.digest) != step.now:
-            raise Refusal(f"{step.path} was changed by somebody else just now.")
+            raise Refusal(f"{step.path} was changed by another program just now.")
         if step.before is None:
             _remove(workspace, step.path, content)
         else:

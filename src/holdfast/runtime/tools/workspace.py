@@ -188,7 +188,7 @@ class Workspace:
                 finally:
                     os.close(descriptor)
                 if _mark_of(folder, name) != (before.mark if before else None):
-                    raise Refusal(f"{place.shown} was changed by somebody else just now.")
+                    raise Refusal(f"{place.shown} was changed by another program just now.")
                 os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
             except BaseException:
                 with suppress(OSError):
@@ -204,7 +204,7 @@ class Workspace:
         """
         with _parent(place) as folder:
             if _mark_of(folder, _name(place)) != before.mark:
-                raise Refusal(f"{place.shown} was changed by somebody else just now.")
+                raise Refusal(f"{place.shown} was changed by another program just now.")
             os.unlink(_name(place), dir_fd=folder)
             _sync_folder(folder)
 
@@ -304,5 +304,7 @@ def _named(entry: os.DirEntry[str]) -> Name:
 def _explained(error: OSError, place: WorkspacePath) -> Exception:
     """Return what to raise for an error on the way to a file."""
     if error.errno in (errno.ELOOP, errno.ENOTDIR):
-        return Refusal(f"{place.shown} cannot be reached: not a folder, or a link, on the way.")
+        return Refusal(
+            f"{place.shown} cannot be reached: a part of the path is a link or not a folder."
+        )
     return OSError(error.errno, error.strerror, place.shown)

@@ -67,7 +67,7 @@ class Write(FileTool[WriteArguments]):
             if before is not None:
                 self._seen.check(place, before)
                 if before.data and not self._seen.knows(place):
-                    raise Refusal(f"{place.shown} is there already; read it first.")
+                    raise Refusal(f"{place.shown} already exists; read it first.")
             form = _form(before, arguments.content)
             data = encode(_in_form(arguments.content, form), form)
             change = apply(call, workspace, self._seen, place, before, data)

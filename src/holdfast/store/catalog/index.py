@@ -291,7 +291,9 @@ class Index:
     def _read(self, session_id: str, folder: Path, *, is_folder: bool) -> SessionRow:
         files, journal_path = self._home.files, folder / JOURNAL_NAME
         if not is_folder:
-            return self._damaged(folder, [folder], "a symbolic link or file, not followed")
+            return self._damaged(
+                folder, [folder], "a symbolic link or a file, not a session folder"
+            )
         # Most lists read nothing: these cost as much as asking ten thousand files whether they
         # have changed.
         from holdfast.store.local.provenance import provenance_of  # noqa: PLC0415  as told

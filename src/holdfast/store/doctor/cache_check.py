@@ -36,7 +36,7 @@ def problem_of(files: Files, path: Path) -> str | None:
     """Return what is wrong with a database, ``None`` if nothing is or somebody is writing to it."""
     file, *beside = before = _found(files, path)
     if file is not None and not file.is_regular:
-        return "it is no file"  # SQLite would wait at a pipe
+        return "not a regular file"  # SQLite would wait at a pipe
     is_still = not any(beside)
     problem = _problem(path, "immutable=1" if is_still else "mode=ro")
     if problem is not None and is_still and _found(files, path) != before:
@@ -83,4 +83,6 @@ def _lacking(connection: sqlite3.Connection) -> str | None:
     if connection.execute("PRAGMA user_version").fetchone() != (VERSION,):
         return None  # it is made anew when it is next used
     (sessions,) = connection.execute(_LACKING).fetchone()
-    return f"it lacks messages of {sessions} session{'s' * (sessions != 1)}" if sessions else None
+    return (
+        f"messages are missing of {sessions} session{'s' * (sessions != 1)}" if sessions else None
+    )

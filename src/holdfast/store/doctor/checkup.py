@@ -84,7 +84,7 @@ class Checkup:
             self._files.names(self._home.root)
         except NotADirectoryError:
             raise UsageError(
-                f"{self._home.root} is no folder: set HOLDFAST_HOME to one, or to nothing."
+                f"{self._home.root} is not a folder. Set HOLDFAST_HOME to a folder, or unset it."
             ) from None
         except OSError as error:
             return finding("closed", self._home.root, f"cannot be read: {error.strerror}")
@@ -100,7 +100,7 @@ class Checkup:
     def _session(self, entry: os.DirEntry[str], *, deleted: bool) -> Iterator[Finding]:
         folder = Path(entry.path)
         if not entry.is_dir(follow_symlinks=False):
-            yield finding("link", folder, "stands where a session stands, and is none")
+            yield finding("link", folder, "not a session folder, but in the place of one")
             return
         self.sessions += 1
         tell = partial(finding, session=folder.name, deleted=deleted)
@@ -118,21 +118,21 @@ class Checkup:
         except OSError:
             is_lock = False
         if not is_lock:
-            yield tell("lock", folder / LOCK_NAME, "is no file that could be locked")
+            yield tell("lock", folder / LOCK_NAME, "not a regular file, so it cannot be locked")
         if held:
             self.held.append(folder.name)
         below = _Below()
         report = self._verified(folder, below, tell)
         if below.misplaced:
             for path in below.misplaced:
-                yield tell("misplaced", path, "stands where a file of ours stands, and is none")
+                yield tell("misplaced", path, "not a regular file, but in the place of one")
         elif isinstance(report, Finding):
             yield report
         if isinstance(report, Report):
             yield from self._problems(folder, report, tell, held=held)
         for entry in below.unnamed:
             if not held and self._around.is_old(entry):
-                yield tell("leftover", entry.path, "never got its name")
+                yield tell("leftover", entry.path, "a temporary file that a crash left")
 
     def _is_lock(self, folder: Path) -> bool:
         with suppress(FileNotFoundError):
@@ -175,7 +175,7 @@ class Checkup:
 
     def _mended(self, folder: Path, found: list[Finding]) -> list[Finding]:
         kinds = {each.kind for each in found}
-        wanted, failed = kinds & (_OPENING_MENDS | _COPYING_MENDS), "it did not help"
+        wanted, failed = kinds & (_OPENING_MENDS | _COPYING_MENDS), "the problem is still there"
         left: set[str] = set()
         if wanted:
             try:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-_COPY = "write a clean copy with a gap in its place; the journal as it is stays in archive/"
+_COPY = "rewrite the journal without the damaged part and store the old journal in archive/"
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
-    """Something that is not as it should be.
+    """One problem in a home folder.
 
-    ``safe`` says what holds all the same, ``fix`` what would be done about it, ``None`` if nothing
-    can be. ``damage`` tells what was lost or altered from what is only untidy. ``fixed`` and
-    ``failed`` say what came of it, where it was asked for.
+    ``safe`` says what is not affected, ``fix`` what a repair would do (``None``: no repair).
+    ``damage`` is true if data was lost or altered, false if the home is only untidy. After a
+    repair, ``fixed`` is true or ``failed`` says why it failed.
     """
 
     kind: str
@@ -27,7 +27,7 @@ class Finding(Struct, frozen=True, omit_defaults=True):
 
 
 class Advice(Struct, frozen=True):
-    """What holds for every finding of a kind."""
+    """Text that is the same for every finding of a kind."""
 
     safe: str
     fix: str | None = None
@@ -36,67 +36,77 @@ class Advice(Struct, frozen=True):
 
 ADVICE = {
     "torn": Advice(
-        "everything that was acknowledged is there: this was never confirmed to anybody",
-        "open the session, which sets the bytes aside in damaged/",
+        "all saved entries are intact: this write was never confirmed as saved",
+        "move the unfinished bytes to damaged/",
     ),
-    "interrupted": Advice(
-        "the text is on disk, and is shown", "open the session, which keeps it as a message"
+    "interrupted": Advice("the text is on disk and is shown", "save the text as a message"),
+    "damage": Advice(
+        "the rest of the session can be read; the damaged bytes stay in the file",
+        _COPY,
+        damage=True,
     ),
-    "damage": Advice("the rest of the session is read; the bytes stay there", _COPY, damage=True),
-    "header": Advice("the rest of the session is read", _COPY, damage=True),
+    "header": Advice("the rest of the session can be read", _COPY, damage=True),
     "unverified": Advice(
-        "the line is read, but what stood before it cannot prove it", _COPY, damage=True
+        "the line can be read, but not checked, because the line before it is damaged",
+        _COPY,
+        damage=True,
     ),
     "edited": Advice(
-        "the line is read as it is now, and stays marked; its first version is in a backup only",
+        "the line is used as it is now and stays marked; only a backup has its original content",
         damage=True,
     ),
     "undecoded": Advice(
-        "the line is intact and stays as it is; the rest of the session is read", damage=True
+        "the line is intact and stays as it is; the rest of the session can be read", damage=True
     ),
     "blob": Advice(
-        "the session is read, with a preview in the place of the payload; put the file back from a "
-        "backup if there is one",
+        "the session can be read, but shows only a preview of this data; restore the file from a "
+        "backup if you have one",
         damage=True,
     ),
     "unreadable": Advice(
-        "it was left as it is; restore it from a backup, or move it to the trash with holdfast rm",
+        "it was not changed; restore it from a backup, or move it to the trash with holdfast rm",
         damage=True,
     ),
     "closed": Advice(
-        "nothing was changed; see to what keeps it closed, mostly its owner or its rights",
+        "nothing was changed; check the owner and the permissions of this path",
         damage=True,
     ),
-    "link": Advice("it is not followed, and listed as damaged; move it away", damage=True),
+    "link": Advice(
+        "it is not followed, and is listed as damaged; move it to another place", damage=True
+    ),
     "misplaced": Advice(
-        "it is neither read nor followed; move it away, and put what belongs there back from a "
+        "it is not read or followed; move it to another place, and restore the right file from a "
         "backup",
         damage=True,
     ),
     "astray": Advice(
-        "what is in it is not affected, but it cannot be opened there; move it to where it belongs",
+        "its content is not affected, but it cannot be opened there; move it to the right folder",
         damage=True,
     ),
-    "more": Advice("they are like the ones above", damage=True),
-    "permissions": Advice("what is in it is not affected", "take the rights of others away"),
-    "lock": Advice("the session can be read; move what stands there away to write to it"),
-    "leftover": Advice("no session needs it: it is of one that never was, or is gone", "remove it"),
-    "unfinished": Advice("nothing is missing; holdfast migrate, with any path, does the rest"),
-    "unknown": Advice("nothing looks at it; move it away if you do not need it"),
-    "index": Advice("it is a cache: no session is affected", "remove it; it is built anew"),
-    "socket": Advice("nobody listens there, and nothing waits", "remove it"),
+    "more": Advice("they are of the same kinds as those above", damage=True),
+    "permissions": Advice("its content is not affected", "remove the permissions of other users"),
+    "lock": Advice("the session can be read; move this to another place to be able to write"),
+    "leftover": Advice(
+        "no session needs it: its session was never created, or was deleted", "remove it"
+    ),
+    "unfinished": Advice("nothing is missing; run holdfast migrate, with any path, to finish"),
+    "unknown": Advice("Holdfast does not use it; you can move it to another place or delete it"),
+    "index": Advice(
+        "it is a cache: no session is affected", "remove it; it is rebuilt when needed"
+    ),
+    "socket": Advice("no process uses it", "remove it"),
 }
 """By the kind of finding."""
 
 _IN_TRASH = {
-    "unreadable": "it was left as it is; holdfast gc --trash removes what is in the trash for long"
+    "unreadable": "it was not changed; holdfast gc --trash deletes old sessions in the trash"
 }
 
 
 def finding(
     kind: str, where: object, detail: str, session: str | None = None, *, deleted: bool = False
 ) -> Finding:
-    """Return a finding with the advice of its kind. What is ``deleted`` is left alone."""
+    """Return a finding with the advice of its kind. Findings in the trash have no fix."""
     advice = ADVICE[kind]
     safe = _IN_TRASH.get(kind, advice.safe) if deleted else advice.safe
     fix = None if deleted else advice.fix

@@ -80,14 +80,16 @@ class HomeScan:
             if SESSION_ID.fullmatch(entry.name.partition(".")[0]):
                 self.deleted.append(entry)
             elif Path(entry.path) not in self._erased:
-                self.strange.append(finding("unknown", entry.path, "in the trash, and no session"))
+                self.strange.append(
+                    finding("unknown", entry.path, "not a session, but in the trash")
+                )
 
     def _sort(self, entry: os.DirEntry[str]) -> None:
         """Take note of what stands in the folder of sessions."""
         if entry.name.startswith("."):
             self._unfinished.append(entry)
         elif not entry.is_dir(follow_symlinks=False):
-            detail = "stands among the folders of sessions, and is none"
+            detail = "not a folder of sessions, but in the place of one"
             self.strange.append(finding("unknown", entry.path, detail))
         else:
             self._groups.append(Path(entry.path))
@@ -97,20 +99,20 @@ class HomeScan:
     def _sort_session(self, entry: os.DirEntry[str], group: str) -> None:
         if not SESSION_ID.fullmatch(entry.name):
             if not entry.name.startswith("."):  # what file managers leave
-                detail = "stands among sessions, and is none"
+                detail = "not a session, but among sessions"
                 self.strange.append(finding("unknown", entry.path, detail))
             return
         self.live.append(entry)
         place = folder_of(entry.name)
         if place != group and entry.is_dir(follow_symlinks=False):
-            detail = f"belongs to {self._home.sessions / place}"
+            detail = f"in the wrong folder; it belongs in {self._home.sessions / place}"
             self.strange.append(finding("astray", entry.path, detail, entry.name))
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
         try:
             return sorted(self._files.folders(folder), key=_name_of)
         except NotADirectoryError:
-            self.strange.append(finding("misplaced", folder, "is no folder"))
+            self.strange.append(finding("misplaced", folder, "not a folder"))
         except OSError as error:
             self.strange.append(_closed(folder, error))
         return []
@@ -134,7 +136,9 @@ class HomeScan:
                 status = self._files.status_of(path)
                 mode = stat.S_IMODE(status.st_mode)
                 if mode & 0o077 and not stat.S_ISLNK(status.st_mode):
-                    found = finding("permissions", path, f"mode {mode:04o} lets others in")
+                    found = finding(
+                        "permissions", path, f"mode {mode:04o} gives access to other users"
+                    )
                     yield self._remedies.done(found, partial(self._remedies.restrict, path))
 
     def left_behind(self) -> Iterator[Finding]:
@@ -145,12 +149,12 @@ class HomeScan:
                 if entry.name == BATCH_NAME:
                     yield from self._batch(path)
                 elif self._is_abandoned(entry):
-                    found = finding("leftover", path, "a session that was never finished")
+                    found = finding("leftover", path, "a session whose creation was interrupted")
                     yield self._remedies.done(found, partial(self._files.remove_tree, path))
             except OSError as error:
                 yield _closed(path, error)
         for path in self._erased:
-            found = finding("leftover", path, "the rest of a session that was removed for good")
+            found = finding("leftover", path, "the rest of a session that was permanently deleted")
             yield self._remedies.done(found, partial(finish_removing, self._home, path))
 
     def _is_abandoned(self, entry: os.DirEntry[str]) -> bool:
@@ -161,11 +165,17 @@ class HomeScan:
         if holder_of(self._files, folder) is not None:
             return
         if self._files.exists(folder / THEN_NAME):
-            yield finding("unfinished", folder, "sessions are here, originals not yet renamed")
+            yield finding(
+                "unfinished",
+                folder,
+                "an unfinished migration: the sessions are imported, the originals not yet renamed",
+            )
         for entry in self._files.folders(folder):
             if entry.is_dir(follow_symlinks=False):
                 path = Path(entry.path)
-                found = finding("leftover", path, "staged by a migration that died")
+                found = finding(
+                    "leftover", path, "a temporary folder of a migration that was interrupted"
+                )
                 yield self._remedies.done(found, partial(self._files.remove_tree, path))
 
     def broken_caches(self) -> Iterator[Finding]:

@@ -67,11 +67,13 @@ def _with_care(
         total = journal.size_bytes
         tail = inspect_tail(journal)
         if journal.header is None:
-            found.add("header", journal.segments[0].name, "cannot be read")
+            found.add("header", journal.segments[0].name, "the first line cannot be read")
         # What a writer is about to write, or streams, is no problem.
         held = _is_held(files, folder)
         if tail.torn_bytes and not held:
-            detail = f"{tail.torn_bytes} bytes of an unfinished write; opening sets them aside"
+            detail = (
+                f"{tail.torn_bytes} bytes of an unfinished write; opening moves them to damaged/"
+            )
             found.add("torn", f"{journal.last.name}:{tail.end}", detail)
         journal.last.end = tail.end
         done = 0
@@ -82,7 +84,7 @@ def _with_care(
                     progress(done + block.end, total)
             done += segment.end
         for message in [] if held else interrupted_streams(journal):
-            detail = f"{message.role} text that was being streamed; opening keeps it"
+            detail = f"{message.role} text of an interrupted stream; opening the session saves it"
             found.add("interrupted", LIVE_NAME, detail)
         return Report(
             folder.name,
@@ -145,7 +147,7 @@ class _Reading:
             if record.status != "ok":
                 self._doubt(record, last, name)
             if is_undecoded(record):
-                detail = f"entry {record.seq} is nested too deep, or has too many values"
+                detail = f"entry {record.seq} is nested too deeply or has too many values"
                 self.found.add("undecoded", f"{name}:{record.offset}", detail)
             if b'"blob"' in record.line:
                 self.look_for_blobs(record)
@@ -157,9 +159,9 @@ class _Reading:
     def _doubt(self, entry: Entry, last: Entry | None, name: str) -> None:
         where = f"{name}:{entry.offset}"
         if entry.status == "edited":
-            self.found.add("edited", where, f"entry {entry.seq} was altered")
+            self.found.add("edited", where, f"entry {entry.seq} was changed after it was written")
         elif not (last is not None and _ends_the_chain(last)):
-            self.found.add("unverified", where, f"entry {entry.seq}")
+            self.found.add("unverified", where, f"entry {entry.seq} cannot be checked")
 
     def look_for_blobs(self, entry: Entry) -> None:
         """Look whether the blobs of an entry are what they should be, each once."""
@@ -215,4 +217,4 @@ def _name_of(entry: os.DirEntry[str]) -> str:
 def _check_rights(status: os.stat_result, where: str, found: _Found) -> None:
     mode = stat.S_IMODE(status.st_mode)
     if mode & 0o077 and not stat.S_ISLNK(status.st_mode):  # a link has no rights of its own
-        found.add("permissions", where, f"mode {mode:04o} lets others in")
+        found.add("permissions", where, f"mode {mode:04o} gives access to other users")

@@ -71,7 +71,7 @@ class Ahead(Home):
             SessionExists: there is such a session, staged or not.
         """
         if self.has(session_id):
-            raise SessionExists(f"Session {session_id} exists already; nothing was changed.")
+            raise SessionExists(f"Session {session_id} already exists. Nothing was changed.")
         place = self._aside / session_id
         self.files.rename(folder, place)
         self.files.sync_folder(self._aside)

@@ -188,7 +188,7 @@ def _replace(
             files.write_all(descriptor, piece)
         files.sync(descriptor)
         if not check(descriptor):
-            raise OSError(errno.EIO, "what was written is not what was read")
+            raise OSError(errno.EIO, "the compressed file differs from the original")
         size = files.status(descriptor).st_size
         files.rename(temporary, path)
     except BaseException:
@@ -215,7 +215,7 @@ def _packed(files: Files, source: int, size: int) -> Iterator[bytes]:
         packed_bytes += len(packed)
         yield packed
     if not LIMITS.allow(packed_bytes, size):  # nobody would believe it
-        raise OSError(errno.ENOTSUP, "it shrinks to less than a packed journal may have")
+        raise OSError(errno.ENOTSUP, "it compresses more than the limit for a compressed journal")
     table = b"".join([*entries, _FOOTER.pack(len(entries), 0, _FOOTER_MAGIC)])
     yield _SKIPPABLE.pack(_SKIPPABLE_MAGIC, len(table)) + table
 

@@ -303,7 +303,7 @@ class Home:
             if error.errno not in _TAKEN:
                 raise
             raise SessionExists(
-                f"Session {session_id} exists already; nothing was changed."
+                f"Session {session_id} already exists. Nothing was changed."
             ) from None
         self.files.sync_folder(place.parent)
         return place

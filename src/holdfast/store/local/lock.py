@@ -126,7 +126,7 @@ class Lock:
         if not self.held:
             raise UsageError(
                 "This session was opened before a fork and belongs to the parent process: "
-                "open it anew in the child."
+                "open it again in the child process."
             )
 
     def is_in_place(self, folder: Path) -> bool:

@@ -416,7 +416,7 @@ class Appender:
             raise _gone(f"{place.path} was deleted", cursor)
         if status.st_size != place.end:
             if not place.end < status.st_size <= self._attempted_end:
-                raise _gone(f"{place.path} was changed by somebody else", cursor)
+                raise _gone(f"{place.path} was changed by another process", cursor)
             self._cut_back(place)
         if now >= self._look_again:
             self._look_again = now + _LOOK_EVERY_SECONDS
@@ -457,7 +457,7 @@ class Appender:
             descriptor = self._files.open_append(path)
             inode = self._files.status(descriptor).st_ino
         except OSError as error:
-            what = f"{place.path} cannot be used any more ({reason}), nor a new file beside it"
+            what = f"{place.path} cannot be written ({reason}), and no new file beside it either"
             raise no_room_or(error, path, what, cursor.last_seq) from error
         with suppress(OSError):  # a hint to the index, which looks at the first file's times
             self._files.touch(place.folder / JOURNAL_NAME)

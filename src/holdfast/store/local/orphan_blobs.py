@@ -160,7 +160,7 @@ def _names(files: Files, path: Path) -> Iterator[bytes]:
             digits = found[0]
             left -= len(digits)
             if left < 0:
-                raise TooMuch("has more digits than names of blobs have")
+                raise TooMuch("it has too many possible names of blobs")
             for start in range(len(digits) - _NAME_CHARACTERS + 1):
                 yield digits[start : start + _NAME_CHARACTERS]
         rest = whole[1 - _NAME_CHARACTERS :]

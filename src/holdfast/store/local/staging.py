@@ -186,7 +186,9 @@ class FileStaging(StagingFolder):
 
     def __init__(self, home: Home, session_id: str, source: str) -> None:
         if not SESSION_ID.fullmatch(session_id):
-            raise UsageError(f"{session_id!r} is not of the shape 20261115-194012-k3v9q2ab.")
+            raise UsageError(
+                f"{session_id!r} is not a session id: use one such as 20261115-194012-k3v9q2ab."
+            )
         super().__init__(home, session_id, ARCHIVE, source)
 
     def add(self, name: str, chunks: Iterable[bytes]) -> None:
@@ -198,7 +200,7 @@ class FileStaging(StagingFolder):
         """
         path = self._folder / name
         if not is_session_file(name) or self._files.exists(path):
-            raise UsageError(f"{name!r} cannot be a file of this session.")
+            raise UsageError(f"{name!r} is not a valid file name in a session.")
         with os_errors(f"{self._home.sessions} cannot be written", self._home.sessions):
             if self._files.make_real_folder(path.parent):
                 self._files.sync_folder(self._folder)
@@ -240,4 +242,4 @@ class FileStaging(StagingFolder):
             return
         named = header.session
         if named != self.id or (is_keyed(named) and key_session_id(header.key or " ") != named):
-            raise StorageError(f"It is session {named!r}, not {self.id}.")
+            raise StorageError(f"The header names session {named!r}, not {self.id}.")

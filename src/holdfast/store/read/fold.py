@@ -85,7 +85,9 @@ def mark_of(state: State) -> Mark:
         # A number that Python cannot hold stands in the state as it was read.
         return Mark(state=msgspec.to_builtins(state, builtin_types=(msgspec.Raw,)))
     except RecursionError:
-        raise UsageError("The state of this session is nested too deep for a mark.") from None
+        raise UsageError(
+            "The state of this session is nested too deeply to be saved as a checkpoint."
+        ) from None
 
 
 def state_in(entry: Entry) -> State | None:

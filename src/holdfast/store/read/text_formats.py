@@ -27,10 +27,10 @@ def text_of(
     messages: list[Message],
     incomplete: str | None,
 ) -> str:
-    """Return a conversation in one of the ``FORMATS``; JSON says why it is incomplete, if it is.
+    """Return a conversation in one of the ``FORMATS``; JSON says if and why it is incomplete.
 
     Raises:
-        UsageError: something in it is nested too deep for whoever asks.
+        UsageError: it is nested too deeply for the recursion limit.
     """
     try:
         if format == "markdown":
@@ -40,8 +40,8 @@ def text_of(
         return _object(session_id, meta, messages, incomplete)
     except RecursionError:
         raise UsageError(
-            f"Session {session_id} is nested too deep to be exported from here: "
-            "ask again from code that is less deep, or with a higher recursion limit."
+            f"Session {session_id} is nested too deeply to be exported here: "
+            "try again with a higher recursion limit, or from a less deep call stack."
         ) from None
 
 

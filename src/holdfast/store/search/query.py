@@ -91,12 +91,12 @@ class Query:
 
     def __init__(self, text: str) -> None:
         if not isinstance(text, str) or not text.strip():
-            raise UsageError("What to search for is a string that is not empty.")
+            raise UsageError("The search text must be a non-empty string.")
         found = [_one_blank(quoted or word) for quoted, word in _WORDS.findall(text)]
         words = [word for word in dict.fromkeys(found) if word] or [_one_blank(text)]
         self._needles = [_Term(word) for word in words if word]
         if not self._needles:
-            raise UsageError(f"{text!r} has nothing in it that can be searched for.")
+            raise UsageError(f"{text!r} contains no word to search for.")
         probes = [_PROBE.findall(needle.text) for needle in self._needles]
         self._probes = [max(each, key=len).encode() for each in probes if each]
 
@@ -287,7 +287,7 @@ def conditions(where: FilterArgs) -> Filters:
     unknown = sorted(where.keys() - FilterArgs.__annotations__.keys())
     if unknown:
         known = ", ".join(FilterArgs.__annotations__)
-        raise UsageError(f"There is no condition {unknown[0]!r}; there are: {known}.")
+        raise UsageError(f"There is no search condition {unknown[0]!r}. Use one of: {known}.")
     workspace, project = where.get("workspace"), where.get("project")
     since, until = where.get("since"), where.get("until")
     return Filters(
@@ -310,7 +310,7 @@ def _names(given: Names | None, what: str) -> frozenset[str] | None:
     if not isinstance(names, list | tuple | set | frozenset) or not all(
         isinstance(name, str) for name in names
     ):
-        raise UsageError(f"{what} is a name or a list of names, not {given!r}.")
+        raise UsageError(f"{what} must be a name or a list of names, not {given!r}.")
     return frozenset(map(fold_case, names))
 
 

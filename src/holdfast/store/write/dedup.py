@@ -122,7 +122,7 @@ def checked_ids(count: int, id: str | None, ids: Sequence[str] | None) -> Sequen
 
 def _check_id(id: str) -> None:
     if not (isinstance(id, str) and 0 < len(id) <= _LONGEST_ID):
-        raise UsageError(f"An entry's id is a string of 1 to {_LONGEST_ID} characters.")
+        raise UsageError(f"An entry's id must be a string of 1 to {_LONGEST_ID} characters.")
 
 
 def known_entries(log: Log, ticket: Ticket) -> list[Entry]:

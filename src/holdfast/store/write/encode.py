@@ -70,7 +70,7 @@ def encode_all(items: Sequence[Any]) -> tuple[list[Draft], list[bytes]]:
                 _check_role(message)
         type_name = type_of(body)
         if isinstance(body, _JOURNALS_OWN):
-            raise UsageError(f"{type_name} entries are written by the journal itself.")
+            raise UsageError(f"Only the journal itself writes {type_name} entries.")
         drafts.append((type_name, body, data))
     return drafts, payloads
 
@@ -109,11 +109,13 @@ def seal_all(pasts: Sequence[ImportedEntry], top: int, chain: bytes) -> list[Ent
     entries: list[Entry] = []
     for index, past in enumerate(pasts):
         if past.seq <= top:
-            raise UsageError(f"Number {past.seq} is taken: the next one is {top + 1}.")
+            raise UsageError(
+                f"Entry number {past.seq} is already used: the next number is {top + 1}."
+            )
         if past.seq > LARGEST_SEQ:
-            raise UsageError(f"Number {past.seq} is too large: the largest is {LARGEST_SEQ}.")
+            raise UsageError(f"Entry number {past.seq} is too large: the largest is {LARGEST_SEQ}.")
         if past.parent is not None and past.parent >= past.seq:
-            raise UsageError(f"Entry {past.seq} cannot hang on entry {past.parent}.")
+            raise UsageError(f"Entry {past.seq} cannot have entry {past.parent} as its parent.")
         entry = seal_past(past, chain, (index, len(pasts)) if len(pasts) > 1 else None)
         top, chain = past.seq, entry.sum
         entries.append(entry)

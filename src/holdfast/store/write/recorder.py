@@ -108,7 +108,7 @@ class Recorder:
         if self._forked:
             raise UsageError(
                 "This session was opened before a fork and belongs to the parent process: "
-                "open it anew in the child."
+                "open it again in the child process."
             )
 
     def _check_open(self) -> None:

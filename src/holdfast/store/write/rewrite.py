@@ -180,7 +180,7 @@ class LogCopy:
         self, seq: int, at: str, body: Body, chain: bytes, parent: int | None = NO_PARENT_FIELD
     ) -> bytes:
         if seq > LARGEST_SEQ:  # such as after a line that was altered
-            raise WriteFailed(f"The numbers of {self._log.location} are used up", None)
+            raise WriteFailed(f"{self._log.location} has used all entry numbers", None)
         data, _ = encode_body(body)
         line = seal(seq, at, type_of(body), data, chain, parent)
         entry = parse(line, chain, self.size_bytes, 1)

@@ -49,9 +49,11 @@ class StagedLines:
             UsageError: its number or its parent cannot be.
         """
         if past.seq <= self._top:
-            raise UsageError(f"Number {past.seq} is taken: the next one is {self._top + 1}.")
+            raise UsageError(
+                f"Entry number {past.seq} is already used: the next number is {self._top + 1}."
+            )
         if past.parent is not None and past.parent >= past.seq:
-            raise UsageError(f"Entry {past.seq} cannot hang on entry {past.parent}.")
+            raise UsageError(f"Entry {past.seq} cannot have entry {past.parent} as its parent.")
         lines = [self._sealed(past)]
         if self._since_mark_bytes >= MARK_EVERY_BYTES or past.draft[0] == "checkpoint":
             lines += self._mark()

@@ -68,10 +68,12 @@ class Stream:
     ) -> None:
         """Add text. ``kind`` is text, thinking, tool_call (with ``call_id`` and ``name``)."""
         if self._finished:
-            raise UsageError("This stream is finished; begin another one.")
+            raise UsageError("This stream is finished. Start a new one with session.stream().")
         kind = kind or self._first.kind
         if kind not in KINDS or not isinstance(text, str):
-            raise UsageError(f"A stream takes text of kind {', '.join(sorted(KINDS))}.")
+            raise UsageError(
+                f"The kind of streamed text must be one of {', '.join(sorted(KINDS))}."
+            )
         event = msgspec.structs.replace(
             self._first,
             kind=kind,
@@ -109,7 +111,7 @@ class Stream:
         """
         with self._streams.lock:
             if self._finished:
-                raise UsageError("This stream is finished already.")
+                raise UsageError("This stream is already finished.")
             message = assemble(self._first, self.events, stop)
             if content is not None:
                 message = msgspec.structs.replace(message, content=content)

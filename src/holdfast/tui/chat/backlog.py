@@ -53,4 +53,4 @@ def _shortened(part: dict[str, Any], session: Session, rows: int) -> dict[str, A
     hidden = len(lines) - len(kept)
     if sum(line.lstrip().startswith(_FENCE) for line in kept) % 2:  # it begins within code
         kept.insert(0, _FENCE)
-    return {**part, "text": "\n".join([f"… {hidden} lines before these", "", *kept])}
+    return {**part, "text": "\n".join([f"… {hidden} earlier lines", "", *kept])}

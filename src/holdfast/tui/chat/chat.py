@@ -125,9 +125,9 @@ class Chat:
         return leaving
 
     async def _deliver(self) -> None:
-        """Have what was sent last taken by the runner: leaving must not drop it."""
+        """Wait until the runner has accepted the last prompt: exiting must not drop it."""
         if self.outbox.is_sending:
-            self.note("handing over what was sent last …")
+            self.note("sending your last prompt …")
         for text in await self.outbox.delivered(_DELIVERS_SECONDS):
             self.warn(f"Not sent: {text}")
 
@@ -178,7 +178,7 @@ class Chat:
         self._loop.call_soon_threadsafe(self.warn, text)
 
     def soon(self, doing: Awaitable[Any]) -> None:
-        """Do something beside everything else; what goes wrong is told."""
+        """Run a task in the background and show a warning if it fails."""
 
         async def told() -> None:
             try:
@@ -186,7 +186,7 @@ class Chat:
             except HoldfastError as error:
                 self.warn(str(error))
             except Exception as error:  # noqa: BLE001  one thing that fails is not the chat's end
-                self.warn(f"This went wrong, and is a defect: {type(error).__name__}: {error}")
+                self.warn(f"Internal error, please report it: {type(error).__name__}: {error}")
 
         task = asyncio.ensure_future(told())
         self._tasks.add(task)
@@ -225,7 +225,7 @@ class Chat:
     def unfold(self) -> None:
         """Show what was folded last, whole; the next time what was folded before it."""
         if not self.page.folded:
-            self.note("nothing is folded")
+            self.note("there is nothing to unfold")
             return
         last = self.page.folded.pop()
         self.note(last.title)
@@ -297,30 +297,37 @@ class Chat:
         word, _, rest = text.strip().partition(" ")
         found = find(word)
         if found is None:
-            self.warn(f"There is no command {word}; /help shows them. //… sends it as a prompt.")
+            self.warn(
+                f"There is no command {word}. /help lists the commands. "
+                "To send it as a prompt, start with //."
+            )
             self.outbox.offer(text)
         else:
             await found.do(self, rest.strip())
 
     async def request(self, request: RequestFor[R]) -> R:
-        """Have the runner do something.
+        """Send a request to the runner and return its reply.
 
         Raises:
-            HoldfastError: it was refused, or nobody takes it.
+            HoldfastError: it was rejected, or there is no runner.
         """
         if self.target.read_only:
-            raise UsageError("This is a look at the session; /fork makes a copy to go on with.")
+            raise UsageError(
+                "This session is open read-only. /fork makes a copy that you can continue."
+            )
         try:
             return await self.link.request(request)
         except Refused as error:
             if error.kind != ForeignSession.__name__:
                 raise
             if not await accepted(self):
-                raise UsageError("Nothing was done: the session is not accepted.") from None
+                raise UsageError(
+                    "Nothing was done, because you did not accept the session."
+                ) from None
         return await self.link.request(msgspec.structs.replace(request, id=new_request_id()))
 
     def interrupt(self) -> None:
-        """Do what Ctrl+C does: cancel the turn; the second time leave as well."""
+        """Handle Ctrl+C: cancel the turn; the second time, exit as well."""
         if self.turn_runs or self.outbox.awaits_turn:
             again, self.cancelled = self.cancelled, True
             self.soon(self._cancel_and_leave() if again else self._cancel())
@@ -330,7 +337,7 @@ class Chat:
             self.quit(130)
         else:
             self.cancelled = True
-            self.note("Ctrl+C again leaves, and so does Ctrl+D")
+            self.note("press Ctrl+C again to exit, or Ctrl+D")
 
     async def _cancel(self) -> None:
         """Cancel the turn; also one that is just about to begin."""

@@ -120,7 +120,7 @@ class Choices:
         rows = self._rows(choice.question, columns)
         if (hidden := len(rows) - max(most, 3)) > 0:
             middle = len(rows) // 2 - hidden // 2 - 1
-            rows[middle : middle + hidden + 1] = [f"… {hidden + 1} lines, shown whole above …"]
+            rows[middle : middle + hidden + 1] = [f"… {hidden + 1} lines, shown in full above …"]
         alike = [(label, [*ways]) for label, ways in groupby(choice.ways, lambda way: way.label)]
         ways = "   ".join(f"[{_keys(several)}] {label}" for label, several in alike)
         more = len(self._waiting) - 1

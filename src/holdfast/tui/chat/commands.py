@@ -93,7 +93,7 @@ async def _rename(chat: Chat, argument: str) -> None:
 async def _compact(chat: Chat, _: str) -> None:
     answer = await chat.request(Compact(id=new_request_id()))
     if answer.after_turn:
-        chat.note("the context is summed up when the turn has ended")
+        chat.note("the context will be compacted when the turn ends")
 
 
 async def _export(chat: Chat, argument: str) -> None:
@@ -123,21 +123,21 @@ async def _copy(chat: Chat, _: str) -> None:
         raise UsageError("There is no answer to copy yet.")
     sequence = terminal_notify.copied(chat.page.last_answer)
     if sequence is None:
-        raise UsageError("The answer is too long for a terminal's clipboard: use /export.")
+        raise UsageError("The answer is too long for the terminal's clipboard. Use /export.")
     chat.prompt.attract(sequence)
-    chat.note("the last answer was handed to the terminal's clipboard (OSC 52)")
+    chat.note("copied the last answer to the terminal's clipboard (OSC 52)")
 
 
 async def _search(chat: Chat, argument: str) -> None:
     if not argument:
-        raise UsageError("Say what to look for: /search timeout.")
+        raise UsageError("Give the words to search for, for example: /search timeout")
     hits = await asyncio.to_thread(lambda: list(chat.store.search(argument, limit=_MOST_HITS + 1)))
     for hit in hits[:_MOST_HITS]:
         chat.note(f"{hit.session} {hit.seq:>5} {hit.role:9} {quoted_line(hit.snippet, 100)}")
     if len(hits) > _MOST_HITS:
         chat.note(f"… more than {_MOST_HITS}; /resume {argument} searches in the picker")
     if not hits:
-        chat.note(f"nothing has {quoted_line(argument)} in it")
+        chat.note(f"no message contains {quoted_line(argument)}")
 
 
 async def _session(chat: Chat, _: str) -> None:
@@ -157,7 +157,7 @@ async def _session(chat: Chat, _: str) -> None:
             if not session.recovery.clean:
                 lines.append(f"recovery {session.recovery}")
     except SessionNotFound:
-        lines.append("on disk  nothing yet: it begins with the first prompt")
+        lines.append("on disk  nothing yet; the first prompt creates the session")
     for line in lines:
         chat.note(line)
 
@@ -168,7 +168,7 @@ async def _model(chat: Chat, argument: str) -> None:
     if not argument:
         chat.note(f"{chat.status.model} answers")
         known = ", ".join([*VENDORS, REHEARSAL])
-        chat.note(f"/model NAME, or /model PROVIDER [NAME] with one of {known}")
+        chat.note(f"Use /model NAME, or /model PROVIDER [NAME]. Providers: {known}")
         return
     first, _, rest = argument.partition(" ")
     if first in (*VENDORS, REHEARSAL):
@@ -176,8 +176,8 @@ async def _model(chat: Chat, argument: str) -> None:
     else:
         wish = SetModel(id=new_request_id(), model=argument)
     answer = await chat.request(wish)
-    when = "when the turn has ended" if answer.after_turn else "from now on"
-    chat.note(f"{argument} answers {when}")
+    when = "after this turn" if answer.after_turn else "from now on"
+    chat.note(f"{argument} is used {when}")
 
 
 async def _login(chat: Chat, argument: str) -> None:
@@ -214,7 +214,7 @@ async def _run(chat: Chat, _: str) -> None:
 
 async def _trust(chat: Chat, _: str) -> None:
     if await accepted(chat):
-        chat.note("accepted: what is recorded in this session counts like your own")
+        chat.note("accepted: the content of this session is now treated as your own")
 
 
 async def _cancel(chat: Chat, _: str) -> None:
@@ -229,7 +229,7 @@ async def _stop(chat: Chat, _: str) -> None:
 
 async def _take_over(chat: Chat, _: str) -> None:
     await chat.request(HandOver(id=new_request_id()))
-    chat.note("the other process lets go of the session; it goes on from here")
+    chat.note("the other runner closes the session; a new runner continues it")
     chat.link.want()
 
 
@@ -238,34 +238,42 @@ async def _details(chat: Chat, _: str) -> None:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("/resume", "another session", _resume, "holdfast -r", ("/sessions",)),
-    Command("/new", "begin a new session", _new, "holdfast -p", ("/clear",)),
-    Command("/fork", "go on in a copy", _fork, "holdfast -r ID --fork", ("/branch",)),
-    Command("/rewind", "take prompts back", _rewind, "holdfast rewind", ("/undo",)),
-    Command("/tree", "the branches; /tree N goes on from entry N", _tree, "holdfast tree"),
-    Command("/rename", "give the session a title", _rename, "holdfast -r ID -n TITLE"),
-    Command("/compact", "sum up the context", _compact, "holdfast -r ID --compact"),
-    Command("/export", "write it: [FORMAT] [FILE]", _export, "holdfast export"),
-    Command("/copy", "the last answer to the clipboard", _copy, "holdfast -p … | clip"),
-    Command("/search", "find words in all sessions", _search, "holdfast search"),
-    Command("/session", "where it is, who runs it", _session, "holdfast status", ("/status",)),
-    Command("/model", "who answers; switch it", _model, "holdfast -r ID --model NAME"),
-    Command("/login", "keep a provider's key", _login, "holdfast login"),
-    Command("/continue", "go on with the interrupted turn", _continue, "--continue-turn"),
-    Command("/run", "run the prompts that are held", _run, "--run-queue"),
+    Command("/resume", "open another session", _resume, "holdfast -r", ("/sessions",)),
+    Command("/new", "start a new session", _new, "holdfast -p", ("/clear",)),
+    Command("/fork", "continue in a copy", _fork, "holdfast -r ID --fork", ("/branch",)),
+    Command("/rewind", "undo prompts", _rewind, "holdfast rewind", ("/undo",)),
+    Command("/tree", "show the branches; /tree N continues from entry N", _tree, "holdfast tree"),
+    Command("/rename", "set the title of the session", _rename, "holdfast -r ID -n TITLE"),
+    Command("/compact", "replace old messages by a summary", _compact, "holdfast -r ID --compact"),
+    Command("/export", "export the session: [FORMAT] [FILE]", _export, "holdfast export"),
+    Command("/copy", "copy the last answer to the clipboard", _copy, "holdfast -p … | clip"),
+    Command("/search", "search all sessions", _search, "holdfast search"),
+    Command(
+        "/session",
+        "show the session's folder and runner",
+        _session,
+        "holdfast status",
+        ("/status",),
+    ),
+    Command("/model", "show or change the model", _model, "holdfast -r ID --model NAME"),
+    Command("/login", "store a provider's API key", _login, "holdfast login"),
+    Command("/continue", "continue the interrupted turn", _continue, "--continue-turn"),
+    Command("/run", "run the prompts that are on hold", _run, "--run-queue"),
     Command("/trust", "accept a session from elsewhere", _trust, "holdfast trust ID"),
     Command("/cancel", "cancel the turn", _cancel, "holdfast cancel"),
-    Command("/stop", "stop the runner and leave", _stop, "holdfast stop"),
-    Command("/takeover", "have the session run anew, from here", _take_over, "holdfast stop"),
-    Command("/details", "show what was folded last", _details, "holdfast show"),
+    Command("/stop", "stop the runner and exit", _stop, "holdfast stop"),
+    Command(
+        "/takeover", "restart the session's runner with this version", _take_over, "holdfast stop"
+    ),
+    Command("/details", "unfold the last shortened text", _details, "holdfast show"),
     Command(
         "/stats",
         "tokens and cost as charts; --by, --since, --until, --all",
         _stats,
         "holdfast stats",
     ),
-    Command("/help", "this", _help, "holdfast --help"),
-    Command("/quit", "leave; a turn may go on", _quit, "", ("/exit",)),
+    Command("/help", "show this help", _help, "holdfast --help"),
+    Command("/quit", "exit; a running turn can continue", _quit, "", ("/exit",)),
 )
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.runner.in_process import InProcessRunner
 
 _COUNTS_FROM_START = (
-    "This session is running already: --allow, --allow-all, --script and --chaos count from a "
-    "runner's start; /stop, and come again."
+    "This session is already running. --allow, --allow-all, --script and --chaos only apply when "
+    "a runner starts. Stop it with /stop, then start the chat again."
 )
 
 
@@ -69,7 +69,7 @@ class Access:
                 hosted(self._target.launch, self._store)
             )
             if not self._host.here:
-                self._warn("another process runs this session already; following it")
+                self._warn("another process already runs this session; following it")
         return await self._host.connect()
 
     async def _carry_over(self, connection: Connection) -> None:

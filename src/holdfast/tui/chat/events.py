@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _LONG_TURN_SECONDS = 5.0
 _MOST_QUESTION_LINES, _LONGEST_QUESTION = 3, 200
-_ANSWERS = {True: "allowed", False: "denied", None: "not asked any more"}
+_ANSWERS = {True: "allowed", False: "denied", None: "no longer needed"}
 
 
 class ChatEvents:
@@ -69,7 +69,7 @@ class ChatEvents:
             case Disconnected(why=why):
                 self._disconnected(why)
             case RunnerExited(why=why):
-                self._disconnected(f"The runner has left: {why}.")
+                self._disconnected(f"The runner has stopped: {why}.")
 
     def entry(self, entry: dict[str, Any]) -> None:
         """Take an entry, from the runner or from the journal itself."""
@@ -108,7 +108,7 @@ class ChatEvents:
             self._chat.choices.withdraw("leave")
         long = time.monotonic() - self._turn_began > _LONG_TURN_SECONDS
         if now == "waiting":
-            self._chat.prompt.attract(terminal_notify.notice("Holdfast waits for an answer"))
+            self._chat.prompt.attract(terminal_notify.notice("Holdfast is waiting for an answer"))
         elif now == "idle" and before == "running" and long:
             self._chat.prompt.attract(terminal_notify.notice("Holdfast: the turn has ended"))
 
@@ -134,7 +134,7 @@ class ChatEvents:
 
     def _answered(self, event: QuestionAnswered) -> None:
         if self._chat.choices.withdraw(f"approve:{event.call_id}"):
-            self._chat.note(f"{_ANSWERS[event.allow]}, from elsewhere")
+            self._chat.note(f"{_ANSWERS[event.allow]} in another terminal")
 
     def _repaired(self, report: str) -> None:
         """Tell what opening the session has found damaged, and what was done about it."""
@@ -155,9 +155,12 @@ class ChatEvents:
             await self._chat.request(ContinueTurn(id=new_request_id()))
 
         async def leave_it() -> None:
-            self._chat.note("left as it is; the next prompt goes on from here")
+            self._chat.note("the turn stays unfinished; your next prompt continues from here")
 
-        ways = (Option("c", "continue the turn", go_on), Option("l", "leave it as it is", leave_it))
+        ways = (
+            Option("c", "continue the turn", go_on),
+            Option("l", "leave it unfinished", leave_it),
+        )
         how = "recorded elsewhere" if event.foreign else "interrupted"
         question = f"The last turn was {how}."
         self._chat.choices.ask(ChoicePrompt("interrupted", question, ways))
@@ -167,13 +170,13 @@ class ChatEvents:
 
         async def restart() -> None:
             await self._chat.request(Stop(id=new_request_id(), after_turn=True))
-            self._chat.note("it leaves when its turn has ended; the next prompt starts our own")
+            self._chat.note("it stops after its turn; your next prompt starts a new runner")
 
         async def follow() -> None:
-            self._chat.note("it can be followed, cancelled (Ctrl+C) and stopped (/stop)")
+            self._chat.note("you can follow it, cancel the turn (Ctrl+C) and stop it (/stop)")
 
         ways = (Option("r", "restart it after the turn", restart), Option("f", "follow it", follow))
-        question = f"The session's runner is version {version} and speaks another protocol."
+        question = f"The session's runner is Holdfast {version}, which uses another protocol."
         self._chat.choices.ask(ChoicePrompt("skewed", question, ways))
 
     # The connection
@@ -198,7 +201,7 @@ class ChatEvents:
         self._chat.prompt.changed()
 
     def _offer_ways_in(self) -> None:
-        """Say what can be done with a session that nobody can run from here."""
+        """Offer what can be done with a session that cannot be run here."""
         chat = self._chat
 
         async def again() -> None:
@@ -213,9 +216,9 @@ class ChatEvents:
 
         ways = (
             Option("t", "try again", again),
-            Option("r", "read only", read_only),
+            Option("r", "open it read-only", read_only),
             Option("f", "fork it", lambda: chat.command("/fork")),
-            Option("q", "leave", leave),
+            Option("q", "quit", leave),
         )
-        question = "The session cannot be gone on with here."
+        question = "The session cannot be continued here."
         chat.choices.ask(ChoicePrompt("way-in", question, ways))

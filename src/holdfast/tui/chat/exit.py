@@ -37,8 +37,8 @@ def _ask_about_turn(chat: Chat, leaving: ExitAction) -> None:
 
     ways: tuple[Option, ...]
     if chat.target.foreground:
-        ways = (Option("b", BACK, _stay), Option("s", "cancel it, save it, and leave", leave))
-        question, enter = "A turn is running, and ends with this program.", "b"
+        ways = (Option("b", BACK, _stay), Option("s", "stop it, save it and exit", leave))
+        question, enter = "A turn is running. It stops when this program exits.", "b"
     else:
         ways = (
             Option("k", "keep it running", leave),
@@ -53,7 +53,7 @@ def _ask_about_trouble(chat: Chat, leaving: ExitAction) -> None:
     async def leave() -> None:
         chat.leave(leaving)
 
-    ways = (Option("b", BACK, _stay), Option("l", "leave, and wait until it is saved", leave))
+    ways = (Option("b", BACK, _stay), Option("l", "let it finish saving, then exit", leave))
     question = f"Not everything is saved: {chat.status.trouble}"
     chat.choices.ask(ChoicePrompt("leave", question, ways, enter="b"), first=True)
 
@@ -63,12 +63,12 @@ async def _stay() -> None:
 
 
 def last_words(chat: Chat) -> str:
-    """Return what is said when a chat is left: how to come back."""
+    """Return the line that is shown after a chat: how to continue it."""
     if chat.target.ephemeral:
-        return "nothing of this session is kept"
+        return "this session was not saved"
     if chat.status.trouble is not None and not chat.target.foreground:
-        held = "not everything is saved yet; the runner keeps it until there is room"
-        return f"{held}: holdfast attach {chat.session_id}"
+        held = "not everything is saved yet; the runner saves the rest when there is free space"
+        return f"{held}; attach with: holdfast attach {chat.session_id}"
     if chat.status.seq < 0 and not chat.turn_runs:
         return ""  # nothing was said, and nothing is on the disk
     if chat.turn_runs and not chat.target.foreground:

@@ -27,14 +27,14 @@ _FOLLOWS_SECONDS = 0.35  # between two letters of a word there is less
 
 HELP = (
     ("Enter", "send; Alt+Enter or Ctrl+J starts a new line"),
-    ("Ctrl+C", "cancel the turn; twice: cancel and leave"),
-    ("Ctrl+D", "leave; a turn goes on if you want it to"),
-    ("Ctrl+Z", "suspend this terminal's program; the turn goes on"),
-    ("Ctrl+O", "show what was folded last: a thought, a tool's output"),
+    ("Ctrl+C", "cancel the turn; twice: cancel and exit"),
+    ("Ctrl+D", "exit; you can let a turn continue"),
+    ("Ctrl+Z", "suspend the chat; the turn continues"),
+    ("Ctrl+O", "unfold the last shortened text: a thought, a tool's output"),
     ("Ctrl+G", "write the prompt in your editor ($VISUAL, $EDITOR)"),
-    ("↑ ↓ Ctrl+R", "earlier prompts; with an empty line and a queue, edit what waits"),
-    ("Esc Esc", "take prompts back; Esc leaves a question that has a way back"),
-    ("@ and Tab", "complete a file's name, / a command"),
+    ("↑ ↓ Ctrl+R", "earlier prompts; on an empty line, edit a queued prompt"),
+    ("Esc Esc", "undo prompts; Esc closes a question that can be closed"),
+    ("@ and Tab", "complete a file name; / and Tab: a command"),
 )
 
 

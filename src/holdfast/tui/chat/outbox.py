@@ -51,7 +51,7 @@ def content_of(text: str, folder: Path) -> list[Text | Image | File]:
 def _encoded(path: Path) -> str:
     try:
         if path.stat().st_size > _MOST_BYTES:
-            raise UsageError(f"{path} has more than {_MOST_BYTES:,} bytes: make it smaller.")
+            raise UsageError(f"{path} has more than {_MOST_BYTES:,} bytes. Make it smaller.")
         return base64.b64encode(Files().read_whole(path)).decode()
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
@@ -85,9 +85,11 @@ class Outbox:
         if (more := len(lines) - _MOST_SHOWN) > 1:
             lines[:more] = [f"  … {more} more"]
         if self.editing is not None:
-            lines.append(f"  Enter puts it in its place · {_TAKE_OUT} alone takes it out · Esc")
+            lines.append(
+                f"  Enter saves the change · {_TAKE_OUT} alone removes the prompt · Esc cancels"
+            )
         elif held and self._waiting:
-            lines.append("  /run runs what is held · ↑ edits it")
+            lines.append("  /run runs the prompts on hold · ↑ edits them")
         return lines
 
     @property
@@ -135,7 +137,9 @@ class Outbox:
     def send(self, text: str) -> None:
         """Send a prompt."""
         if self._chat.target.read_only:
-            self._chat.warn("This is a look at the session; /fork makes a copy to go on with.")
+            self._chat.warn(
+                "This session is open read-only. /fork makes a copy that you can continue."
+            )
             self.offer(text)
             return
         self._chat.choices.withdraw("interrupted")

@@ -260,7 +260,7 @@ def _cut(line: str, longest: int = _LONGEST_LINE, how_to_see: str = "") -> str:
 
 
 def _left_out(characters: int, how_to_see: str = "") -> str:
-    return f" … {characters:,} characters more{how_to_see}"
+    return f" … {characters:,} more characters{how_to_see}"
 
 
 def wrapped(line: str, columns: int) -> list[str]:

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from holdfast.tui.chat.chat import Chat
 
 _MOST_OFFERED = 9
-_AUTORUN = "other programs run these files by themselves. Write them as they were?"
+_AUTORUN = "other programs run these files automatically. Restore them?"
 _MOST_LINES = 200
-_BECAME = {"restore": "put back", "remove": "removed", "skip": "left", "nothing": "as it was"}
+_BECAME = {"restore": "restored", "remove": "removed", "skip": "skipped", "nothing": "unchanged"}
 
 
 async def begin_rewind(chat: Chat) -> None:
-    """Ask which prompt is to be taken back."""
+    """Ask which prompt to undo."""
     if chat.turn_runs:
-        chat.warn("A turn is running: cancel it first (Ctrl+C), then take prompts back.")
+        chat.warn("A turn is running. Cancel it first (Ctrl+C), then undo prompts.")
         return
 
     def read() -> list[Point]:
@@ -40,7 +40,7 @@ async def begin_rewind(chat: Chat) -> None:
     except SessionNotFound:
         found = []
     if not found:
-        chat.note("There is no prompt to take back.")
+        chat.note("There is no prompt to undo.")
         return
     offered = found[: -_MOST_OFFERED - 1 : -1]
     for number, point in enumerate(offered, 1):
@@ -50,7 +50,7 @@ async def begin_rewind(chat: Chat) -> None:
         chat.note(f"… {older} older: holdfast rewind {chat.session_id}")
     ways = [_taking(chat, str(number), point) for number, point in enumerate(offered, 1)]
     ways.append(Option("b", BACK, _nothing))
-    choice = ChoicePrompt("rewind", "Take back which prompt, with all behind it?", tuple(ways))
+    choice = ChoicePrompt("rewind", "Undo which prompt, with everything after it?", tuple(ways))
     chat.choices.ask(choice, first=True)
 
 
@@ -60,12 +60,12 @@ def _taking(chat: Chat, key: str, point: Point) -> Option:
             await _rewind(chat, point, files=False)
             return
         ways = (
-            Option("a", "all of it", partial(_rewind, chat, point, files=True, conversation=True)),
+            Option("a", "all", partial(_rewind, chat, point, files=True, conversation=True)),
             Option("c", "the conversation", partial(_rewind, chat, point, files=False)),
             Option("f", "the files", partial(_rewind, chat, point, files=True, conversation=False)),
             Option("b", BACK, _nothing),
         )
-        question = f"{point.files} file(s) were changed since: take back what?"
+        question = f"{point.files} file(s) were changed since. Undo what?"
         chat.choices.ask(ChoicePrompt("rewind-what", question, ways), first=True)
 
     return Option(key, "that prompt", chosen)
@@ -90,7 +90,7 @@ async def _rewind(
     if found := answer.autorun:
         again = partial(_rewind, chat, point, files=files, conversation=conversation)
         ways = (
-            Option("w", "write them, too", partial(again, autorun=True)),
+            Option("w", "write these, too", partial(again, autorun=True)),
             Option("l", "leave them as they are", partial(again, autorun=False)),
             Option("b", BACK, _nothing),
         )
@@ -130,7 +130,7 @@ async def show_tree(chat: Chat) -> None:
     renderer = chat.renderer()
     shown = [renderer.styled(line, "" if line[0] == "*" else "dim") for line in lines]
     if hidden := shown[:-_MOST_LINES]:
-        shown = [renderer.note(f"… {len(hidden)} lines before these"), *shown[-_MOST_LINES:]]
+        shown = [renderer.note(f"… {len(hidden)} earlier lines"), *shown[-_MOST_LINES:]]
     chat.prompt.show("\n" + "".join(shown))
     chat.note("* marks the current branch; /tree NUMBER continues from that entry")
 

@@ -84,7 +84,7 @@ class Status(Struct):
         if self.trouble is not None:
             return "warning", f"! NOT SAVED: {for_terminal(self.trouble)}"
         if self.read_only:
-            return "dim", f"read only · seq {max(self.seq, 0)}"
+            return "dim", f"read-only · seq {max(self.seq, 0)}"
         if self.silent:
             return "warning", "! the runner does not answer"
         if self.lost == STARTING:

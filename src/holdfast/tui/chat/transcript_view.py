@@ -182,10 +182,10 @@ class ChatPage:
         """Show what concerns the conversation; hand on the rest."""
         match entry:
             case {"type": "checkpoint"}:
-                self._put(self._renderer().note("the context was summed up here"))
+                self._put(self._renderer().note("the context was compacted here"))
             case {"type": "head", "to": to}:
                 place = "the beginning" if to is None else f"entry {to}"
-                self._put(self._renderer().note(f"the conversation goes on from {place}"))
+                self._put(self._renderer().note(f"the conversation continues from {place}"))
         self._other_entry(entry)
 
     def _settle(self) -> None:

@@ -45,7 +45,7 @@ def greeting(store: Store, launch: Launch) -> list[str]:
     newest = next((each for each in others if not each.foreign), None)
     if launch.is_new and newest is not None and not wanting:
         title = quoted_line(newest.title or newest.first_text or "no title", 50)
-        lines.append(f"the last one here: {title}  holdfast -c")
+        lines.append(f"latest session here: {title}  holdfast -c")
     return lines
 
 
@@ -100,8 +100,8 @@ def found(environment: Mapping[str, str] | None = None) -> list[str]:
     if named:
         lines.append(f"keys found: {', '.join(named)}")
     else:
-        lines.append("no key was found: /login anthropic keeps one, and so does /login openai")
-        lines.append("without one, try: run: ls    say: hello    write: notes.txt")
+        lines.append("no API key found; store one with /login anthropic or /login openai")
+        lines.append("without a key, try: run: ls    say: hello    write: notes.txt")
     if server := offered():
         lines.append(server.strip())
     return lines + _other_agents(environment)
@@ -114,4 +114,4 @@ def _other_agents(environment: Mapping[str, str]) -> list[str]:
     names = dict.fromkeys(each.name for each, _ in installed(Path.home(), environment))
     if not names:
         return []
-    return [f"sessions of {', '.join(names)} are here, too: holdfast import auto"]
+    return [f"found sessions of {', '.join(names)}; import them with: holdfast import auto"]

@@ -42,8 +42,8 @@ def pick(store: Store, folder: str | os.PathLike[str], *, query: str = "") -> Pi
     picked = asyncio.run(_run(app))
     if app.return_code:
         raise HoldfastError(
-            "The picker broke off, as said above; holdfast ls lists the sessions, and "
-            "holdfast -r takes an id."
+            "The picker failed, see above. List the sessions with: holdfast ls. "
+            "Resume one with: holdfast -r ID"
         )
     return picked
 

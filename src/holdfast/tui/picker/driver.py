@@ -40,7 +40,7 @@ def check_terminal() -> None:
         UsageError: there is none.
     """
     if not can_move_cursor():
-        why = "this terminal cannot show one (TERM is dumb)"
+        why = "this terminal cannot show it (TERM is dumb)"
     elif not is_terminal(sys.__stdin__):
         why = "standard input is not a terminal"
     elif not (is_terminal(sys.__stderr__) or is_terminal(sys.__stdout__)):
@@ -48,8 +48,8 @@ def check_terminal() -> None:
     else:
         return
     raise UsageError(
-        f"Choosing a session needs a screen, and {why}: holdfast ls lists the sessions, and "
-        "holdfast -r takes an id, a part of one, or a title."
+        f"The session picker needs a terminal, but {why}. List the sessions with: holdfast ls. "
+        "Resume one with: holdfast -r ID (or part of an id, or a title)"
     )
 
 

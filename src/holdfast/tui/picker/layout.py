@@ -29,9 +29,9 @@ _KEYS = (
     "? keys",
     "^T tag",
     "^F fork",
-    "^O read only",
+    "^O read-only",
     "^A all",
-    "Esc leave",
+    "Esc exit",
 )
 
 
@@ -87,7 +87,7 @@ def empty_line(catalogue: Catalogue) -> str:
         return ""
     if not catalogue.rows:
         return "There are no sessions yet."
-    return "Nothing here matches." if catalogue.wanted.query else "Nothing here."
+    return "No session here matches." if catalogue.wanted.query else "No sessions here."
 
 
 def keys_line(width: int) -> str:

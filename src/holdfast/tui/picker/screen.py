@@ -338,8 +338,8 @@ class PickerScreen(InformedScreen):
             return
         if row.unreadable:
             self.say(
-                f"Nothing of {row.id} can be read ({row.summary.problem}); "
-                f"holdfast verify {row.id} says more."
+                f"Nothing in {row.id} can be read ({row.summary.problem}). "
+                f"For details: holdfast verify {row.id}"
             )
         else:
             self.app.exit(Picked(row.id, how))
@@ -363,7 +363,7 @@ class PickerScreen(InformedScreen):
         self.unsay()
         if (row := self.table.chosen) is not None:
             tags = for_terminal(" ".join(row.summary.tags))
-            question = InputDialog("Tags, with spaces between", tags, "Enter tag   Esc back")
+            question = InputDialog("Tags, separated by spaces", tags, "Enter tag   Esc back")
             self.app.push_screen(question, lambda words: self._tag(row, words))
 
     def _tag(self, row: PickerRow, words: str | None) -> None:
@@ -374,7 +374,7 @@ class PickerScreen(InformedScreen):
         """Ask whether to delete."""
         self.unsay()
         if (row := self.table.chosen) is not None:
-            what = f"Delete {quoted_line(row.title, 60)}? It goes to the trash."
+            what = f"Move {quoted_line(row.title, 60)} to the trash?"
             self.app.push_screen(
                 Confirmation(what, "y delete   n keep"), lambda yes: self._delete(row, yes=yes)
             )
@@ -390,7 +390,7 @@ class PickerScreen(InformedScreen):
     def action_restore(self) -> None:
         """Bring back what was deleted last."""
         if not self.deleted:
-            self.say("Nothing was deleted here.")
+            self.say("No session was deleted here. To list the trash: holdfast restore")
             return
         row = self.deleted[-1]
 
@@ -428,7 +428,7 @@ def rename(store: Store, row: PickerRow, title: str) -> str:
     """
     title = " ".join(printable(title).split())
     rename_session(store, row.id, title, optional=True, timeout_seconds=_ANSWER_SECONDS)
-    return f"Renamed to {quoted_line(title)}." if title else "The first prompt is its title again."
+    return f"Renamed to {quoted_line(title)}." if title else "The first prompt is the title again."
 
 
 def tag(store: Store, row: PickerRow, words: str) -> str:

@@ -84,7 +84,7 @@ def shown(path: Path, size_bytes: int, keep: Callable[[bytes], str]) -> str:
     try:
         whole = f"all of it is in blob {keep(_read(path, size_bytes, 0))}"
     except OSError as error:
-        whole = f"it could not be kept whole: {error.strerror}"
+        whole = f"it could not be stored in full: {error.strerror}"
     sentence = f"[{left_out} of {size_bytes:,} bytes left out here; {whole}]"
     return f"{head}\n{sentence}\n{tail}"
 
