@@ -188,3 +188,24 @@ def test_tools_of_the_provider_are_not_touched():
 def test_nothing_comes_of_nothing():
     assert paired([]) == []
     assert paired([tool()]) == []
+
+
+def test_many_calls_are_not_each_compared_with_each_result():
+    """A forged journal may claim any number: comparing each with each would take minutes."""
+    compared = 0
+
+    class CountedId(str):
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    count = 2000
+    called = [call(CountedId(f"c{n}")) for n in range(count)]
+    results = [result(CountedId(f"c{n}")) for n in range(count)]
+    assert matched(called, results) == results
+    assert compared < 20 * count

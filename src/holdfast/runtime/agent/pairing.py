@@ -13,9 +13,10 @@ Tools that run at the provider come as opaque blocks and are not touched.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
 from hashlib import sha256
+from heapq import heappop, heappush
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -65,25 +66,37 @@ def matched(calls: list[ToolCall], results: list[ToolResult]) -> list[ToolResult
     missing on either side, what is left over is taken in order too.
     """
     found: list[ToolResult | None] = [None] * len(calls)
+    places: dict[str, tuple[deque[int], list[int]]] = {}  # by id: without a result, with a doubtful
+    for n, call in enumerate(calls):
+        places.setdefault(call.id, (deque(), []))[0].append(n)
     left: list[ToolResult] = []
     for result in results:
-        places = [n for n, call in enumerate(calls) if call.id == result.call_id]
-        open_places = [n for n in places if found[n] is None]
-        open_places += [n for n in places if _doubtful(found[n])]
-        if open_places:
-            found[open_places[0]] = result
-        elif not places or not result.call_id:
+        unanswered, doubtful = places.get(result.call_id, (deque(), []))
+        if unanswered or doubtful:
+            n = unanswered.popleft() if unanswered else heappop(doubtful)
+            found[n] = result
+            if result.outcome == "unknown":  # recovery knows more than what was streamed
+                heappush(doubtful, n)
+        elif result.call_id not in places or not result.call_id:
             left.append(result)
+    return _in_order(calls, found, left)
+
+
+def _in_order(
+    calls: list[ToolCall], found: list[ToolResult | None], left: list[ToolResult]
+) -> list[ToolResult | None]:
+    """Give results that are left over to calls without one, where either has no id."""
+    nameless = deque(m for m, result in enumerate(left) if not result.call_id)
+    every = deque(range(len(left)))
+    taken: set[int] = set()
     for n, call in enumerate(calls):
-        fitting = (m for m, result in enumerate(left) if not (result.call_id and call.id))
-        if found[n] is None and (chosen := next(fitting, None)) is not None:
-            found[n] = left.pop(chosen)
+        fitting = nameless if call.id else every
+        while fitting and fitting[0] in taken:
+            fitting.popleft()
+        if found[n] is None and fitting:
+            taken.add(fitting[0])
+            found[n] = left[fitting.popleft()]
     return found
-
-
-def _doubtful(before: ToolResult | None) -> bool:
-    """Tell whether a later result is better: recovery knows more than what was streamed."""
-    return before is not None and before.outcome == "unknown"
 
 
 def _rounds(messages: Iterable[Message]) -> list[Round]:
