@@ -9,14 +9,15 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from holdfast.errors import ImportRejected, UsageError
-from holdfast.exchange.archive.read import AGENT, is_archive, manifest_of
-from holdfast.exchange.importers import importer, installed, recognised
+from holdfast.exchange.archive.read import AGENT, is_archive, is_imported, manifest_of
+from holdfast.exchange.importers import everybody, importer, installed, recognised
 from holdfast.exchange.importers.base import Importer
-from holdfast.exchange.importing.importer import CREATED, ImportRun
+from holdfast.exchange.importing.importer import CREATED, UNCHANGED, ImportRun
 from holdfast.exchange.importing.items import Source
 from holdfast.exchange.importing.source_files import ImportProblem, SourceReader
 
 AUTO = "auto"
+_ENDINGS = (".jsonl", ".jsonl.zst", ".json", ".db", ".frames", ".zotsession", ".md")
 
 
 class FoundSource(Struct, frozen=True):
@@ -65,10 +66,15 @@ def plan_import(
     """
     plan = ImportPlan(asks=source is None or source == AUTO)
     reading = importing.reading()
+    is_named = agent is not None or plan.asks
     for made, place in _places(importing, source, agent, home, environment):
-        for each in _sources(made, place, reading):
-            standing = CREATED if made is None else importing.standing(each)
-            plan.sources.append(FoundSource(each, standing, made, str(place)))
+        for owner, each in (
+            _by_owner(importing, made, place, reading)
+            if made is not None and not is_named
+            else ((made, each) for each in _sources(made, place, reading))
+        ):
+            standing = _standing_of(importing, owner, each)
+            plan.sources.append(FoundSource(each, standing, owner, str(place)))
     plan.problems = list(dict.fromkeys(reading.problems))
     return plan
 
@@ -105,6 +111,36 @@ def _places(
                 f"AGENT.{seen}"
             )
         yield known, path
+
+
+def _standing_of(importing: ImportRun, owner: Importer | None, source: Source) -> str:
+    if owner is not None:
+        return importing.standing(source)
+    return UNCHANGED if is_imported(importing.store, Path(source.path)) else CREATED
+
+
+def _by_owner(
+    importing: ImportRun, first: Importer, place: Path, reading: SourceReader
+) -> Iterator[tuple[Importer | None, Source]]:
+    """Yield the sessions of a file or folder, each with the importer that recognises its file."""
+    looking, seen = importing.reading(), set[str]()
+    others = [each for each in everybody() if each.name != first.name]
+    for source in first.sessions(place, reading):
+        file = Path(source.path)
+        is_new = source.path not in seen and importing.standing(source) == CREATED
+        seen.update((source.path, *source.others))
+        owner = None
+        if is_new and not first.sniff(file, looking):
+            owner = recognised(file, looking, others)
+        if owner is None:
+            yield first, source
+        else:
+            yield from ((owner, each) for each in owner.sessions(file, reading))
+    if place.is_dir():
+        for file in looking.files_below(place, *_ENDINGS):
+            owner = None if str(file) in seen else recognised(file, looking, others)
+            if owner is not None:
+                yield from ((owner, each) for each in owner.sessions(file, reading))
 
 
 def _sources(made: Importer | None, place: Path, reading: SourceReader) -> Iterator[Source]:

@@ -11,7 +11,7 @@ from holdfast import File, Image, Message, Text, ToolCall
 from holdfast.exchange.archive.read import take_archive
 from holdfast.exchange.exporters import BUILT_IN, exporter
 from holdfast.exchange.exporting.export import export_to
-from holdfast.exchange.exporting.transcript import ExportOptions, Transcript
+from holdfast.exchange.exporting.transcript import ExportOptions, Line, Transcript
 from holdfast.exchange.redaction.redactor import Redactor
 from holdfast.journal.format import seal
 from holdfast.model.message import UnknownPart
@@ -197,3 +197,14 @@ def test_a_compacted_session_can_be_written_anew(store, other, tmp_path):
         assert copy.totals == session.totals
         assert [each.text for each in copy.context()] == ["summary", "q4", "a4", "more"]
         assert copy.meta == session.meta
+
+
+def test_results_of_calls_before_the_summary_are_left_out(store):
+    call = ToolCall(id="c1", name="sh", arguments={})
+    with store.create() as session:
+        session.append([holdfast.user("go"), Message(role="assistant", content=[call])])
+        kept = session.append(holdfast.tool_result("c1", "out"))
+        session.append(holdfast.user("on"))
+        session.append(holdfast.Checkpoint([holdfast.user("Summary.")], kept.seq))
+        seen = [each for each in Transcript(session).as_seen() if isinstance(each, Line)]
+        assert [each.message.role for each in seen] == ["user", "assistant", "user"]

@@ -140,6 +140,7 @@ class _Run:
         self._actions: dict[str, int] = {}
         self._messages = 0
         self._open = 0
+        self._empty: list[str] = []
         self._problems, self._problem_count = list(problems), len(problems)
         self._is_damaged = bool(problems)
         if as_json:
@@ -193,6 +194,8 @@ class _Run:
         self._actions[done.action] = self._actions.get(done.action, 0) + 1
         self._messages += done.counts.messages
         self._open += done.is_open
+        if done.action == EMPTY and len(self._empty) < _MOST_SHOWN:
+            self._empty.append(done.source.path)
         self._problem_count += done.problem_count
         self._problems += done.problems[: max(0, _MOST_SHOWN + 1 - len(self._problems))]
         # A line is one of many; what has no line is a file or a database. An archive is sealed.
@@ -228,6 +231,8 @@ class _Run:
             click.echo(f"{counted(number, 'session')} {_SAID[action]}", err=True)
         if self._messages:
             click.echo(f"{counted(self._messages, 'message')} in all", err=True)
+        for path in self._empty:
+            click.echo(f"{printable(path)}: no message was found in it", err=True)
         if self._open:
             sessions = counted(self._open, "session")
             click.echo(f"{sessions} still being written: import again for the last reply", err=True)

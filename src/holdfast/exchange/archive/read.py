@@ -21,7 +21,14 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import msgspec
 
-from holdfast.errors import DamagedJournal, DiskFull, ImportRejected, SessionExists, StorageError
+from holdfast.errors import (
+    DamagedJournal,
+    DiskFull,
+    HoldfastError,
+    ImportRejected,
+    SessionExists,
+    StorageError,
+)
 from holdfast.exchange.archive.compare import goes_on_from, problems_of
 from holdfast.exchange.archive.manifest import (
     FORMAT,
@@ -94,6 +101,18 @@ def manifest_of(path: Path) -> Manifest:
     """
     with _opened(path) as (archive, size_bytes), _faults(path):
         return _manifest(path, archive, size_bytes)
+
+
+def is_imported(store: Store, path: Path) -> bool:
+    """Tell whether the session of an archive is in a store, as it is packed or gone on from it."""
+    try:
+        manifest = manifest_of(path)
+        if manifest.session not in store.ids():
+            return False
+        with store.open(manifest.session, mode="read") as session:
+            return goes_on_from(session.path, manifest)
+    except HoldfastError:
+        return False  # what is wrong is said when it is taken
 
 
 def take_archive(store: Store, path: Path, progress: Progress | None = None) -> Imported:

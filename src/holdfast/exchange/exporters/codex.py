@@ -83,7 +83,10 @@ class _Writer:
         self._total = dict.fromkeys(_counts(Usage(0, 0, None)), 0)
 
     def about(self, transcript: Transcript) -> bytes:
-        """Return the line that begins the file."""
+        """Return the line that begins the file.
+
+        No provider is named: the agent takes the configured one, and resumes with no other.
+        """
         at = transcript.started
         facts: dict[str, Any] = {
             "id": self._id,
@@ -93,8 +96,6 @@ class _Writer:
             "cli_version": _VERSION,
             "instructions": None,
             "source": "cli",
-            # A session of a provider that it does not have is not even listed.
-            "model_provider": self._provider if self._is_own and self._provider else "openai",
         }
         git = {
             "commit_hash": transcript.fact("git_commit") or None,

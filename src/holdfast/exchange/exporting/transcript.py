@@ -21,7 +21,7 @@ from holdfast.exchange.redaction.local_paths import drop_local_meta
 from holdfast.exchange.redaction.messages import redact_message
 from holdfast.exchange.redaction.redactor import Redactor
 from holdfast.model.entry import Checkpoint, Entry, Usage
-from holdfast.model.message import Message
+from holdfast.model.message import Message, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from holdfast.model.state import State
@@ -66,6 +66,18 @@ class Condensation(Struct, frozen=True, gc=False):
 
 
 Item = Line | Condensation
+
+
+def _without_results(line: Line, calls: set[str]) -> Line | None:
+    """Return a line without the results of calls; ``None`` if nothing is left of it."""
+    message = line.message
+    left = [p for p in message.content if not isinstance(p, ToolResult) or p.call_id not in calls]
+    if len(left) == len(message.content):
+        return line
+    if not left:
+        return None
+    shown = msgspec.structs.replace(message, content=left)
+    return msgspec.structs.replace(line, message=shown)
 
 
 class Transcript:
@@ -139,11 +151,20 @@ class Transcript:
         kept = self.session.entries(branch=True, types=["checkpoint"], reverse=True)
         last = next((each for each in kept if isinstance(each.body, Checkpoint)), None)
         waiting = None if last is None else self._condensation(last)
+        cut: set[str] = set()  # calls before the summary: an API rejects results without them
         for line in self.lines():
             if waiting is not None and (line.seq is None or line.seq >= waiting.keep_from):
                 yield waiting
                 waiting = None
-            yield line
+            calls = {part.id for part in line.message.content if isinstance(part, ToolCall)}
+            if waiting is not None:
+                cut |= calls
+                yield line
+                continue
+            cut -= calls
+            shown = _without_results(line, cut)
+            if shown is not None:
+                yield shown
         if waiting is not None:
             yield waiting
 

@@ -148,6 +148,11 @@ class ImportRun:
         """Close."""
         self.close()
 
+    @property
+    def store(self) -> Store:
+        """The store that sessions are imported into."""
+        return self._store
+
     def standing(self, source: Source) -> str:
         """Tell what ``take`` would do, by size and time alone: created, grown, unchanged, deleted.
 
