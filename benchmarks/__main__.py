@@ -32,6 +32,7 @@ BENCHMARKS: dict[str, Callable[[Bench], Iterator[Result]]] = {
     "append": append.one,
     "deep": append.deep,
     "many": append.many,
+    "asyncio": append.awaited,
     "bulk": append.bulk,
     "load": load.load,
     "resume": resume.resume,

@@ -1,4 +1,4 @@
-"""Durable appends: one session, deep in a session, 64 sessions at once; and bulk.
+"""Durable appends: one session, deep in a session, many at once (threads, asyncio); and bulk.
 
 Beside the floor stands what the format alone takes: each message encoded, read back and sealed,
 then written as the floor is. No store could be faster than that and write the same bytes; what is
@@ -7,9 +7,11 @@ between it and ours is the store's own work.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _SESSIONS = 64
+_AWAITED = 200
+_BARE_THREADS = 16
 _POOL = messages()
 
 
@@ -142,6 +146,42 @@ def many(bench: Bench) -> Iterator[Result]:
     yield samples.result(
         "durable append, 64 sessions against one", "a second", at_least(3.0), floor="one"
     )
+
+
+def awaited(bench: Bench) -> Iterator[Result]:
+    """200 sessions under asyncio, against a bare pool of 16 threads that sync the same bytes."""
+    count = 10
+    with ExitStack() as stack:
+        store = stack.enter_context(holdfast.open_store(bench.fresh("awaited")))
+        sessions = [store.create() for _ in bench.steps("making 200 sessions", _AWAITED)]
+        for session in sessions:
+            _durable(session, 2)
+        line = last_line(sessions[0].path / "journal.jsonl")
+        files = [stack.enter_context(_bare_file(each.path / "floor")) for each in sessions]
+        threads = stack.enter_context(ThreadPoolExecutor(_BARE_THREADS))
+
+        async def append_in_all() -> None:
+            await asyncio.gather(*(_append(session, count) for session in sessions))
+
+        def pooled() -> None:
+            for _ in range(count):
+                list(threads.map(partial(_bare, line=line, count=1), files))
+
+        total = count * _AWAITED
+        samples = bench.interleave(
+            "durable append, 200 sessions, asyncio",
+            bench.amount(15, 7),
+            {
+                "floor": partial(_rate, total, pooled),
+                "ours": partial(_rate, total, lambda: asyncio.run(append_in_all())),
+            },
+        )
+    yield samples.result("durable append, 200 sessions, asyncio", "a second", at_least(0.45))
+
+
+async def _append(session: holdfast.Session, count: int) -> None:
+    for number in range(count):
+        await session.submit(_POOL[number % len(_POOL)])
 
 
 def _in_threads(works: Sequence[Callable[[], None]]) -> float:

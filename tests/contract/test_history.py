@@ -277,7 +277,7 @@ def test_a_list_that_was_handed_out_does_not_change(session):
 
 
 def test_what_slips_in_at_the_last_moment_is_waited_for(session, monkeypatch):
-    monkeypatch.setattr("holdfast.journal.worker.BackgroundWorker.wake", lambda _: None)
+    monkeypatch.setattr("holdfast.journal.pool.BackgroundTask.wake", lambda _: None)
     monkeypatch.setattr("holdfast.store.write.recorder._RETRY_SECONDS", 0.01)
     writer = session._recorder._writer
     flush = writer.flush

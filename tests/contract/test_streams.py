@@ -96,7 +96,7 @@ def test_a_tool_stream_becomes_a_tool_result(store, stop, outcome):
 def test_a_stream_that_another_one_outlives_leaves_nothing_to_do(store, monkeypatch):
     now = [100.0]
     monkeypatch.setattr("holdfast.store.write.streams.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("holdfast.journal.worker.BackgroundWorker.wake", lambda _: None)
+    monkeypatch.setattr("holdfast.journal.pool.BackgroundTask.wake", lambda _: None)
     session = store.create()
     session.append(user("a"))
     first, second = session.stream(), session.stream()

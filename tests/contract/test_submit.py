@@ -10,6 +10,7 @@ import pytest
 
 import holdfast
 from holdfast import user
+from holdfast.journal.pool import LARGEST_POOL
 
 
 def texts(session):
@@ -31,6 +32,34 @@ def test_what_was_submitted_is_written_though_nobody_waits(store, eventually):
     ticket = session.submit(user("a"))
     eventually(lambda: ticket.done)
     assert texts(session) == ["a"]
+
+
+def test_many_sessions_share_a_few_threads(store, eventually):
+    sessions = [store.create() for _ in range(40)]
+    for _ in range(3):
+        tickets = [session.submit(user("a")) for session in sessions]
+        eventually(lambda tickets=tickets: all(ticket.done for ticket in tickets))
+    names = [thread.name for thread in threading.enumerate()]
+    assert names.count("holdfast") <= LARGEST_POOL
+
+
+def test_listeners_that_wait_for_another_session_do_not_stop_it(store, eventually):
+    """There are more of them than threads."""
+    sessions, last = [store.create() for _ in range(20)], store.create()
+    written = threading.Event()
+    told: list[int] = []
+
+    def wait(entry: holdfast.Entry) -> None:
+        if entry.type == "message":
+            assert written.wait(30)
+            told.append(entry.seq)
+
+    last.on_entry(lambda entry: written.set() if entry.type == "message" else None)
+    for session in sessions:
+        session.on_entry(wait)
+        session.submit(user("a"))
+    last.submit(user("b"))
+    eventually(lambda: len(told) == 20)
 
 
 def test_close_writes_what_was_submitted(store):
@@ -60,7 +89,7 @@ def test_a_ticket_is_awaited_in_a_session_used_with_async_with(store):
 
 
 def test_what_is_accepted_at_the_last_moment_of_closing_is_written(store, monkeypatch):
-    monkeypatch.setattr("holdfast.journal.worker.BackgroundWorker.wake", lambda _: None)
+    monkeypatch.setattr("holdfast.journal.pool.BackgroundTask.wake", lambda _: None)
     session = store.create()
     session.append(user("first"))
     recorder = session._recorder

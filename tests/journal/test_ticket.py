@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.errors import DiskFull, WriteFailed
 from holdfast.files import Files
-from holdfast.journal.ticket import Ticket
+from holdfast.journal.ticket import LoopWaker, Ticket
 from tests.journal.writer_on_files import Desk
 
 
@@ -162,7 +162,7 @@ class TestUnseenErrors:
 
 
 class TestAwait:
-    """``await ticket`` never blocks the loop; a thread does the writing, as the pump would."""
+    """``await ticket`` never blocks the loop; a thread does the writing, as the pool would."""
 
     def test_it_returns_the_position(self, desk):
         async def main():
@@ -318,3 +318,72 @@ class TestAwait:
             return await ticket
 
         assert asyncio.run(main()).seq == 2
+
+
+class TestLoopWaker:
+    @pytest.fixture
+    def loop(self):
+        loop = asyncio.new_event_loop()
+        yield loop
+        loop.close()
+
+    @pytest.fixture
+    def wakes(self, loop, monkeypatch):
+        """Count how often the loop is woken."""
+        calls: list[object] = []
+        real = loop.call_soon_threadsafe
+
+        def call(callback, *given):
+            calls.append(callback)
+            return real(callback, *given)
+
+        monkeypatch.setattr(loop, "call_soon_threadsafe", call)
+        return calls
+
+    def test_futures_that_end_together_wake_the_loop_once(self, loop, wakes):
+        waker = LoopWaker()
+        futures = [loop.create_future() for _ in range(100)]
+        for future in futures:
+            waker.wake(loop, future)
+        assert len(wakes) == 1
+        loop.run_until_complete(asyncio.gather(*futures))
+        later = loop.create_future()
+        waker.wake(loop, later)
+        assert len(wakes) == 2
+        loop.run_until_complete(later)
+
+    def test_a_loop_that_is_woken_twice_finds_nothing_the_second_time(self, loop, wakes):
+        """As after an interrupt between waking it and taking note of that."""
+        waker = LoopWaker()
+        futures = [loop.create_future() for _ in range(2)]
+        for future in futures:
+            waker.wake(loop, future)
+            waker._inboxes[loop].announced = False
+        assert len(wakes) == 2
+        loop.run_until_complete(asyncio.gather(*futures))
+        loop.run_until_complete(asyncio.sleep(0))
+
+    def test_a_cancelled_future_does_not_harm_the_others(self, loop):
+        waker = LoopWaker()
+        futures = [loop.create_future() for _ in range(2)]
+        futures[0].cancel()
+        for future in futures:
+            waker.wake(loop, future)
+        loop.run_until_complete(futures[1])
+
+    def test_closed_loops_are_forgotten(self, loop):
+        waker = LoopWaker()
+        before, after = asyncio.new_event_loop(), asyncio.new_event_loop()
+        waker.wake(before, before.create_future())
+        before.close()
+        closed = after.create_future()
+        after.close()
+        waker.wake(after, closed)
+        waker.wake(loop, loop.create_future())
+        assert list(waker._inboxes) == [loop]
+
+    def test_a_forked_child_forgets_what_was_to_be_woken(self, loop):
+        waker = LoopWaker()
+        waker.wake(loop, loop.create_future())
+        waker.reset()
+        assert not waker._inboxes

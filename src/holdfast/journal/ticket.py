@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import os
 from functools import partial
-from threading import TIMEOUT_MAX, Lock
+from threading import TIMEOUT_MAX, Lock, RLock
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Struct, UnsetType
@@ -108,7 +108,7 @@ class Ticket(Struct, eq=False):
             if writer is None:
                 return self._result()
             future: asyncio.Future[None] = loop.create_future()
-            refusals = writer.subscribe(self, partial(_wake, loop, future))
+            refusals = writer.subscribe(self, partial(_WAKER.wake, loop, future))
             yield from future
             if self.writer is not None and self.refusals > refusals:
                 raise writer.disk_full()
@@ -165,12 +165,53 @@ class DuplicateTicket(Ticket, kw_only=True):
         return self.position
 
 
-def _wake(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
-    """Have ``future`` end, from any thread; it may have been cancelled, and the loop closed."""
+class _Inbox(Struct):
+    """Futures of one event loop that are to end when it runs next."""
 
-    def wake() -> None:
-        if not future.done():
-            future.set_result(None)
+    futures: list[asyncio.Future[None]]
+    announced: bool = False
 
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(wake)
+
+class LoopWaker:
+    """Ends futures of event loops from any thread, with one wake-up for all that end together."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all: in a forked child the lock may be held, and the loops are the parent's."""
+        self._mutex = RLock()  # reentrant: a signal handler may append, too
+        self._inboxes: dict[asyncio.AbstractEventLoop, _Inbox] = {}
+
+    def wake(self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
+        """Have ``future`` end; it may have been cancelled, and the loop closed."""
+        with self._mutex:
+            inbox = self._inboxes.get(loop)
+            if inbox is None:
+                self._forget_closed()
+                inbox = self._inboxes[loop] = _Inbox([])
+            inbox.futures.append(future)
+            if not inbox.announced:
+                try:
+                    loop.call_soon_threadsafe(self._end, loop)
+                except RuntimeError:  # closed
+                    del self._inboxes[loop]
+                    return
+                inbox.announced = True  # last: an interrupt before it only wakes the loop twice
+
+    def _forget_closed(self) -> None:
+        """Forget loops that were closed before they ran again."""
+        for loop in [loop for loop in self._inboxes if loop.is_closed()]:
+            del self._inboxes[loop]
+
+    def _end(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End the futures. Called by the loop."""
+        with self._mutex:
+            inbox = self._inboxes.pop(loop, None)
+        for future in inbox.futures if inbox is not None else ():
+            if not future.done():
+                future.set_result(None)
+
+
+_WAKER = LoopWaker()
+os.register_at_fork(after_in_child=_WAKER.reset)

@@ -94,7 +94,7 @@ def test_it_is_saved_while_a_session_is_open(store, monkeypatch):
     session = store.create()
     for number in range(400):
         session.append(user(f"text {number}"), id=f"id {number}")
-    session._recorder._pump.stop()
+    session._recorder._task.stop()
     runs = saved(session)["runs"]
     assert sum(count for _, count in runs) >= 100
     session.close()

@@ -35,7 +35,7 @@ def test_messages_that_wait_for_room_are_in_it(fragile, files):
 
 @pytest.mark.parametrize("text", ["small", "x" * 300_000])
 def test_messages_that_could_not_be_written_are_in_it(fragile, files, monkeypatch, text):
-    monkeypatch.setattr("holdfast.journal.worker.BackgroundWorker.wake", lambda _: None)
+    monkeypatch.setattr("holdfast.journal.pool.BackgroundTask.wake", lambda _: None)
     session = fragile.create()
     session.append(user("safe"))
     files.fail("sync", errno.EIO, name="journal", times=None)

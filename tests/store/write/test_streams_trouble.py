@@ -144,7 +144,7 @@ def test_a_failed_sync_of_the_live_file_moves_everything_to_a_new_one(fragile, f
 def test_text_that_a_rewrite_took_along_is_not_written_again(store, monkeypatch):
     now = [100.0]
     monkeypatch.setattr("holdfast.store.write.streams.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("holdfast.journal.worker.BackgroundWorker.wake", lambda _: None)
+    monkeypatch.setattr("holdfast.journal.pool.BackgroundTask.wake", lambda _: None)
     session = store.create()
     first, second = session.stream(), session.stream()
     first.write("first")
@@ -187,7 +187,7 @@ def clock(monkeypatch):
     """Let time pass by hand, and the background do nothing by itself."""
     now = [100.0]
     monkeypatch.setattr("holdfast.store.write.streams.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("holdfast.journal.worker.BackgroundWorker.wake", lambda _: None)
+    monkeypatch.setattr("holdfast.journal.pool.BackgroundTask.wake", lambda _: None)
     return now
 
 

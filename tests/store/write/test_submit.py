@@ -135,7 +135,7 @@ def test_a_failed_ticket_that_nobody_awaited_is_raised_by_close(fragile, files, 
 
 
 def test_a_failure_met_while_closing_is_raised_and_the_lock_let_go(fragile, files, monkeypatch):
-    monkeypatch.setattr("holdfast.journal.worker.BackgroundWorker.wake", lambda _: None)
+    monkeypatch.setattr("holdfast.journal.pool.BackgroundTask.wake", lambda _: None)
     session = fragile.create()
     session.append(user("safe"))
     broken(files)

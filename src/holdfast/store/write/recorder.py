@@ -18,15 +18,15 @@ import os
 import random
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from msgspec import UNSET, UnsetType
 
 from holdfast.errors import DiskFull, HoldfastError, SessionLocked, UsageError
+from holdfast.journal.pool import BackgroundTask
 from holdfast.journal.ticket import Draft, DuplicateTicket, Ticket
-from holdfast.journal.worker import BackgroundWorker
 from holdfast.journal.writer import GroupCommitter
 from holdfast.model.entry import Body, Entry, Header, Position
 from holdfast.model.message import Message
@@ -91,7 +91,7 @@ class Recorder:
         self._forked = False
         self.streams = Streams(self._open_live, self._finish_stream, self.settle)
         self._whole = True
-        self._pump = BackgroundWorker(self._work)
+        self._task = BackgroundTask(self._work)
         self.streams.wake = self._wake
         self.introduction.note(damage)
         _open.add(self)
@@ -244,7 +244,7 @@ class Recorder:
     ) -> Ticket:
         """Append in the background."""
         ticket = self._accept(items, id, ids, expect_head, payloads)
-        if not self._pump.awake:
+        if not self._task.awake:
             self._wake()
         return ticket
 
@@ -462,22 +462,24 @@ class Recorder:
         self.listeners.tell()
 
     def _wake(self) -> None:
-        """Have the pump do what nobody waits for; where no thread can be had, do it here.
+        """Have the pool do what no caller waits for; where it has no thread, do it here.
 
         What was accepted is accepted: an error now would have the caller do it twice.
         """
         try:
-            self._pump.wake()
+            self._task.wake()
         except (RuntimeError, MemoryError):
             if self._inside != threading.get_ident():  # who holds the session still waits next
                 self._writer.drain()
                 self.streams.work()
 
     def _work(self) -> float | None:
-        """What the pump does: write what nobody waits for, flush and sync streams, retry."""
+        """Write what was submitted, flush and sync streams, retry. Called by the pool."""
         idle = self._writer.drain()
-        self._deliver()
-        delay = self.streams.work()
+        calls_out = self.listeners.untold or self.streams.listeners
+        with self._task.lent() if calls_out else nullcontext():  # a listener may take its time
+            self._deliver()
+            delay = self.streams.work()
         if self._ids_grow:
             self._ids_grow = False
             self._save_ids()
@@ -551,7 +553,7 @@ class Recorder:
     def _let_go(self) -> None:
         with self.mutex:
             self.closed = True
-        self._pump.stop()
+        self._task.stop()
         self._release()
         _open.discard(self)
 
