@@ -15,10 +15,10 @@ NAMES = """
     EmptyReply Entry Erased Event File FileChange Follower ForeignSession FormatTooNew Head
     HeadMoved Hit Holder HoldfastError IdConflict Image ImportRejected KeyRefused Label LocalStore
     Message Meta Migrated Migration Opaque Position Problem ProviderError ProviderUnavailable
-    Queued Recovery Report Session SessionExists SessionLocked SessionNotFound SetAside State
-    StorageError Store Stream Summary Text Thinking Ticket TimedOut Tombstone Tool ToolCall
-    ToolResult Totals Turn Usage UsageError WriteFailed __version__ assistant open_store system
-    tool_result user
+    Queued Recovery Report Run Session SessionExists SessionLocked SessionNotFound SetAside State
+    StepDone StepUncertain StorageError Store Stream Summary Text Thinking Ticket TimedOut
+    Tombstone Tool ToolCall ToolResult Totals Turn Usage UsageError WriteFailed __version__
+    assistant open_store system tool_result user
 """.split()  # noqa: SIM905  a list of names reads best as a list of names
 
 
@@ -169,6 +169,6 @@ def test_every_error_is_in_one_tree_and_says_how_to_exit():
         for name in NAMES
         if isinstance(member := getattr(holdfast, name), type) and issubclass(member, Exception)
     ]
-    assert len(errors) == 21
+    assert len(errors) == 22
     assert all(issubclass(error, holdfast.HoldfastError) for error in errors)
     assert all(isinstance(error.exit_code, int) and error.exit_code > 0 for error in errors)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         SessionExists,
         SessionLocked,
         SessionNotFound,
+        StepUncertain,
         StorageError,
         TimedOut,
         WriteFailed,
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from holdfast.store.local.repair import SetAside
     from holdfast.store.read.follower import Follower
     from holdfast.store.session import Session
+    from holdfast.store.steps import Run, StepDone
     from holdfast.store.store import LocalStore, Store
     from holdfast.store.types import (
         Compaction,
@@ -138,12 +140,15 @@ __all__ = [
     "Queued",
     "Recovery",
     "Report",
+    "Run",
     "Session",
     "SessionExists",
     "SessionLocked",
     "SessionNotFound",
     "SetAside",
     "State",
+    "StepDone",
+    "StepUncertain",
     "StorageError",
     "Store",
     "Stream",
@@ -176,8 +181,8 @@ _NAMES = {
     "errors": (
         "BadStatus ConnectFailed DamagedJournal DiskFull EmptyReply ForeignSession FormatTooNew "
         "HeadMoved HoldfastError IdConflict ImportRejected KeyRefused ProviderError "
-        "ProviderUnavailable "
-        "SessionExists SessionLocked SessionNotFound StorageError TimedOut WriteFailed"
+        "ProviderUnavailable SessionExists SessionLocked SessionNotFound StepUncertain "
+        "StorageError TimedOut WriteFailed"
     ),
     "files": "Files",
     "journal.damage": "Damage",
@@ -199,6 +204,7 @@ _NAMES = {
     "store.read.follower": "Follower",
     "store.store": "LocalStore Store",
     "store.session": "Session",
+    "store.steps": "Run StepDone",
     "store.write.streams": "Stream",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -13,6 +13,7 @@
     │   ├── DiskFull(pending)           accepted; written when there is free space
     │   ├── DamagedJournal(path, offset, kind)
     │   └── FormatTooNew(found, supported)
+    ├── StepUncertain(step, started)    a durable step may or may not have been carried out
     ├── ImportRejected(source, line, reason)
     └── ProviderError(retryable)
         ├── ConnectFailed
@@ -258,6 +259,28 @@ class FormatTooNew(StorageError):
         )
         self.found = found
         self.supported = supported
+
+
+class StepUncertain(HoldfastError):
+    """A durable step was started earlier and has no result. It was not run again.
+
+    Attributes:
+        step: the name of the step.
+        started: when it was started, as times stand in entries.
+        run: the run that it belongs to.
+        key: its operation key, for a look at what became of it.
+    """
+
+    def __init__(self, step: str, started: str, *, run: str, key: str) -> None:
+        super().__init__(
+            f"Step {step!r} of run {run!r} was started at {started} and has no result: it may or "
+            "may not have been carried out. It was not run again. Find out, then call it with a "
+            "replay function that says what became of it."
+        )
+        self.step = step
+        self.started = started
+        self.run = run
+        self.key = key
 
 
 class ImportRejected(HoldfastError):

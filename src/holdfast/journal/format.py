@@ -38,7 +38,6 @@ from holdfast.model.entry import (
     ENVELOPE,
     LARGEST_SEQ,
     NO_PARENT_FIELD,
-    TREE,
     Body,
     Entry,
     Gap,
@@ -46,6 +45,7 @@ from holdfast.model.entry import (
     Header,
     Status,
     Unknown,
+    in_tree,
 )
 
 if TYPE_CHECKING:
@@ -311,7 +311,7 @@ def assign_sequence(
         batch = own_id = None
         for index, (type_name, body, data) in enumerate(drafts):
             parent: int | None = NO_PARENT_FIELD
-            if type_name in TREE:
+            if in_tree(type_name, body):
                 parent, head = head, seq
             elif type(body) is Head:
                 head = body.to
@@ -335,7 +335,7 @@ def _after(
     """Return the next parent and the bytes since a mark, after entries numbered before."""
     for entry in entries:
         since_mark_bytes += len(entry.line)
-        if entry.type in TREE:
+        if in_tree(entry.type, entry.body):
             head = entry.seq
         elif isinstance(entry.body, Head):
             head = entry.body.to

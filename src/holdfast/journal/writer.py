@@ -22,7 +22,7 @@ from msgspec import UNSET, UnsetType
 from holdfast.errors import DiskFull, HeadMoved, HoldfastError, SessionExists, WriteFailed
 from holdfast.journal.format import Cursor, assign_sequence
 from holdfast.journal.ticket import Draft, Ticket
-from holdfast.model.entry import LARGEST_SEQ, TREE, Body, Entry, Head
+from holdfast.model.entry import LARGEST_SEQ, Body, Entry, Head, in_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -540,9 +540,9 @@ class GroupCommitter:
 def _head_after(ticket: Ticket, head: int | object | None) -> int | object | None:
     """Return the head after a ticket, which may have no numbers yet."""
     for entry in ticket.entries:
-        head = entry.seq if entry.type in TREE else _moved(entry.body, head)
+        head = entry.seq if in_tree(entry.type, entry.body) else _moved(entry.body, head)
     for type_name, body, _ in () if ticket.entries else ticket.drafts:
-        head = _TO_BE_NUMBERED if type_name in TREE else _moved(body, head)
+        head = _TO_BE_NUMBERED if in_tree(type_name, body) else _moved(body, head)
     return head
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.model.entry import TREE, Entry
+from holdfast.model.entry import Entry, in_tree
 from holdfast.model.message import Message
 from holdfast.model.sanitize import quoted_line
 from holdfast.store.session import Session
@@ -33,7 +33,7 @@ def read_tree(session: Session) -> SessionTree:
     roots: list[TreeNode] = []
     with session.follow(wait=False) as entries:
         for entry in entries:
-            if not isinstance(entry, Entry) or entry.type not in TREE:
+            if not isinstance(entry, Entry) or not in_tree(entry.type, entry.body):
                 continue
             above = None if entry.parent is None else nodes.get(entry.parent)
             line = _line(entry)

@@ -64,13 +64,23 @@ class Meta(Struct, frozen=True):
 
 
 class Tool(Value, frozen=True):
-    """A tool with effects is about to run: durable before it does."""
+    """A tool with effects is about to run: durable before it does.
+
+    With ``run`` it belongs to a run of durable steps (see ``holdfast.store.steps``) and to no
+    branch. ``state`` is then begun or ended (the run), started or completed (its ``step``), ``key``
+    is the operation key of the step and ``value`` its result; a large result is in ``blob``.
+    """
 
     call_id: str
     name: str
     state: str
     effect: str
     process: Any = None
+    run: str | None = None
+    step: str | None = None
+    key: str | None = None
+    value: Any = None
+    blob: BlobRef | None = None
 
 
 class Usage(Value, frozen=True):
@@ -245,7 +255,7 @@ BODIES: dict[str, type[Struct]] = {
 TYPES: dict[type[Struct], str] = {struct: name for name, struct in BODIES.items()}
 
 TREE = frozenset({"message", "checkpoint", "tool", "turn", "approval"})
-"""Types that have a parent and move the head."""
+"""Types that have a parent and move the head; but for the steps of a run, see ``in_tree``."""
 
 ERASED = "erased"
 """The reason of a gap that stands for an entry whose content was removed for good."""
@@ -317,6 +327,11 @@ class Position(Struct, frozen=True, gc=False, eq=False):
 def is_erased(entry: Entry) -> bool:
     """Tell whether a line stands for an entry whose content was removed for good."""
     return isinstance(entry.body, Gap) and entry.body.reason == ERASED
+
+
+def in_tree(type_name: str, body: Body) -> bool:
+    """Tell whether an entry has a parent and moves the head; the steps of a run do not."""
+    return type_name in TREE and not (type(body) is Tool and body.run is not None)
 
 
 def is_undecoded(entry: Entry) -> bool:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from holdfast.model.event import Event
     from holdfast.model.state import State, Totals
     from holdfast.store.backend import Backend, Log, Ref
+    from holdfast.store.steps import Run
     from holdfast.store.write.encode import ImportedEntry
     from holdfast.store.write.erase import Erasure
     from holdfast.store.write.recorder import Recorder
@@ -313,6 +314,20 @@ class Session:
     def drop(self, name: str) -> Position | None:
         """Remove what was put under a name; ``None`` if there is nothing."""
         return snapshots.drop(self._writable(), name)
+
+    # Durable steps
+
+    def run(self, id: str) -> Run:
+        """Return the run of that id: durable steps that a program can continue after a crash.
+
+        Nothing is written before its first step. See ``Run``.
+
+        Raises:
+            UsageError: the session is closed or read-only, or it is no id.
+        """
+        from holdfast.store.steps import Run  # noqa: PLC0415  few use it, and it imports a lot
+
+        return Run(self, self._writable(), id)
 
     # Listening
 

@@ -157,7 +157,7 @@ class SanitizedCopy:
             case Gap():
                 lost = body.reason == "damage"  # damage is somewhere else in this file, if at all
                 return None if lost else msgspec.structs.replace(body, chain=None)
-            case Snapshot():
+            case Snapshot() | Tool(run=str()):
                 return None  # a program's own state: it cannot be cleaned
             case Mark() if entry.status != "ok":
                 return None

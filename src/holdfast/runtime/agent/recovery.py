@@ -24,7 +24,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 from msgspec import Struct, field
 
-from holdfast.model.entry import TREE, Approval, Body, Entry, Tool, Turn
+from holdfast.model.entry import Approval, Body, Entry, Tool, Turn, in_tree
 from holdfast.model.message import Message, Text, ToolCall, ToolResult
 from holdfast.model.sanitize import quoted_line
 from holdfast.runtime.agent.cancellation import CancelToken
@@ -189,7 +189,9 @@ def _is_all(entries: list[Entry], session: Session) -> bool:
     what became of its calls is not to be read from this one.
     """
     with session.follow(after=entries[-1].seq - 1, wait=False) as all_of_it:
-        tree = [one.seq for one in all_of_it if isinstance(one, Entry) and one.type in TREE]
+        tree = [
+            one.seq for one in all_of_it if isinstance(one, Entry) and in_tree(one.type, one.body)
+        ]
     return tree == [entry.seq for entry in reversed(entries)]
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from holdfast.errors import UsageError
-from holdfast.model.entry import TREE, Entry, Turn
+from holdfast.model.entry import Entry, Turn, in_tree
 from holdfast.model.message import FileChange, Message, Text, ToolResult
 from holdfast.store.session import Session
 
@@ -76,7 +76,7 @@ def target(session: Session, seq: int, *, anywhere: bool = False) -> int | None:
 def _is_on_a_branch(session: Session, seq: int) -> bool:
     with session.follow(after=seq - 1, wait=False) as entries:
         found = next(entries, None)
-    return isinstance(found, Entry) and found.seq == seq and found.type in TREE
+    return isinstance(found, Entry) and found.seq == seq and in_tree(found.type, found.body)
 
 
 class _Row(Struct, frozen=True):

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import structs, to_builtins
 
 from holdfast.errors import DiskFull, StorageError, UsageError
-from holdfast.model.entry import TREE, Meta, Queued
+from holdfast.model.entry import Meta, Queued, in_tree
 from holdfast.runtime.agent import rewind
 from holdfast.runtime.agent.agent import check_said, queued_prompt
 from holdfast.runtime.config.run_options import Limits, RunOptions
@@ -282,4 +282,4 @@ def _number_of(session: Session, name: str) -> int | None:
 def _is_in_tree(session: Session, seq: int) -> bool:
     """Tell whether the conversation has an entry of that number; blocks."""
     found = session.entry(seq)
-    return found is not None and found.type in TREE
+    return found is not None and in_tree(found.type, found.body)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import ref
 
-from holdfast.model.entry import TREE, Checkpoint, Entry, Head, is_erased
+from holdfast.model.entry import Checkpoint, Entry, Head, in_tree, is_erased
 from holdfast.model.message import Message
 
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ def walk(journal: Log, head: int | None, noticed: list[Damage]) -> Iterator[Entr
                 continue  # of another branch, or of none
             if seq < wanted:
                 lost = True
-            stands = type(entry.body) in _STAND_INS or (not lost and entry.type in TREE)
+            stands = type(entry.body) in _STAND_INS or (
+                not lost and in_tree(entry.type, entry.body)
+            )
             if stands or (not lost and is_erased(entry)):
                 if stands:
                     yield entry

@@ -19,7 +19,6 @@ from holdfast.model.codec import convert
 from holdfast.model.entry import (
     BODIES,
     FORMAT,
-    TREE,
     Entry,
     Gap,
     Head,
@@ -32,6 +31,7 @@ from holdfast.model.entry import (
     Turn,
     Unknown,
     Usage,
+    in_tree,
 )
 from holdfast.model.message import Message
 from holdfast.model.state import ModelTotals, OpenTurn, State, Totals
@@ -68,7 +68,7 @@ def fold(
         step = _STEPS.get(type(body))
         if step is not None:
             step(result, entry, body, owned)
-        if entry.type in TREE:
+        if in_tree(entry.type, entry.body):
             result.head = entry.seq
         result.seq = entry.seq
         result.updated = entry.at

@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from holdfast.errors import StorageError
-from holdfast.model.entry import TREE, Entry
+from holdfast.model.entry import Entry, in_tree
 from holdfast.store.read.branch import Branch, walk
 from holdfast.store.write.blob_refs import put_back
 
@@ -145,7 +145,7 @@ class SessionReader:
         """Tell whether there is an entry of that number that belongs to a branch, any branch."""
         with self.journal() as journal:
             entry = journal.find(number) if journal is not None else None
-        return entry is not None and entry.type in TREE
+        return entry is not None and in_tree(entry.type, entry.body)
 
     def branch(self, *, whole: bool) -> Branch:
         """Return the current branch, read as far as needed. A consistent copy."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.model.codec import dumps, loads, plain
-from holdfast.model.entry import Checkpoint, Queued, Snapshot
+from holdfast.model.entry import Checkpoint, Queued, Snapshot, Tool
 from holdfast.model.message import BlobRef, Message, Part, Text, Thinking, ToolResult
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def references(body: Any) -> list[BlobRef]:
         return [ref for message in body.summary for ref in references(message)]
     if isinstance(body, Message | Queued | ToolResult):
         return [ref for part in body.content for ref in references(part)]
-    return [body.blob] if isinstance(body, Part | Snapshot) and body.blob is not None else []
+    return [body.blob] if isinstance(body, Part | Snapshot | Tool) and body.blob is not None else []
 
 
 def blobs_of(body: Any) -> set[str]:

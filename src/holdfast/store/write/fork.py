@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.errors import UsageError
-from holdfast.model.entry import FORMAT, TREE, Entry, ForkedFrom, Header, Label, Snapshot
+from holdfast.model.entry import FORMAT, Entry, ForkedFrom, Header, Label, Snapshot, in_tree
 from holdfast.model.ids import key_session_id, new_session_id, new_uid
 from holdfast.store.read.branch import walk
 from holdfast.store.write.blob_refs import blobs_of
@@ -81,7 +81,7 @@ def _kept(branch: set[int], along: set[int]) -> Callable[[Entry], bool]:
     """
 
     def keep(entry: Entry) -> bool:
-        if entry.type in TREE:
+        if in_tree(entry.type, entry.body):
             return entry.seq in branch and entry.type != "turn"
         if entry.type == "meta" or entry.seq in along:
             return True

@@ -76,6 +76,7 @@ class Recorder:
         self._whole = False  # until there is something to close
         self._open_existing = open_existing
         self.log_writer = log_writer
+        self.uid = header.uid
         self._writer = GroupCommitter(log_writer, self)
         self.mutex = self._writer.mutex
         self.state = state
@@ -84,6 +85,8 @@ class Recorder:
         self._known = AppendIds()
         self.listeners = Listeners(self.mutex)
         self._ids_grow = False  # whether it may be worth to save where ids are
+        self.steps: dict[tuple[str, str], Any] = {}  # of runs, while this process is at them
+        self.ended_runs: set[str] = set()
         self._finished: list[str] = []  # streams whose messages became durable
         self.closed = False  # set under the mutex
         self._door = threading.Lock()  # shut by a thread that wants the session to come to rest

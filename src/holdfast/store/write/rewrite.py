@@ -21,7 +21,6 @@ from holdfast.model.entry import (
     ERASED,
     LARGEST_SEQ,
     NO_PARENT_FIELD,
-    TREE,
     Body,
     Custom,
     Entry,
@@ -29,6 +28,8 @@ from holdfast.model.entry import (
     Header,
     Meta,
     Snapshot,
+    Tool,
+    in_tree,
     is_erased,
 )
 from holdfast.store.read.branch import walk
@@ -202,27 +203,35 @@ def _length(record: Record) -> int:
 def replaced(log: Log, latest_events: Collection[str]) -> set[int]:
     """Return the entries of which nothing counts any more: later ones say all that they say.
 
-    Facts, snapshots, and events of the names in ``latest_events``.
+    Facts, snapshots, events of the names in ``latest_events``, and the steps of runs that have
+    ended; that they have ended stays.
     """
     last: dict[tuple[str, str], int] = {}
     found: set[int] = set()
-    for record in log.records():
-        body = record.body if isinstance(record, Entry) else None
+    steps: dict[str, list[int]] = {}
+    for entry in log.records():
+        if not isinstance(entry, Entry):
+            continue
+        body = entry.body
         if isinstance(body, Meta):
             names = [("meta", name) for name in body.fields]
         elif isinstance(body, Snapshot):
             names = [("snapshot", body.name)]
         elif isinstance(body, Custom) and body.name in latest_events:
             names = [("event", body.name)]
+        elif isinstance(body, Tool) and body.run is not None:
+            steps.setdefault(body.run, []).append(entry.seq)
+            if body.state == "ended":
+                found.update(steps.pop(body.run)[:-1])
+            continue
         else:
             continue
-        assert isinstance(record, Entry)
-        found.add(record.seq)
+        found.add(entry.seq)
         if isinstance(body, Snapshot) and body.encoding == "none":
             last.pop(names[0], None)
             continue
         for name in names:
-            last[name] = record.seq
+            last[name] = entry.seq
     return found.difference(last.values())
 
 
@@ -236,7 +245,7 @@ def kept_by_compaction(
     """
 
     def keep(entry: Entry) -> bool:
-        if entry.type in TREE:
+        if in_tree(entry.type, entry.body):
             return entry.seq in branch and entry.seq >= keep_from
         if is_erased(entry):
             return True
