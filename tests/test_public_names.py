@@ -11,14 +11,14 @@ import pytest
 import holdfast
 
 NAMES = """
-    Approval BadStatus Checkpoint Compaction ConnectFailed Custom Damage DamagedJournal DiskFull
-    EmptyReply Entry Erased Event File FileChange Follower ForeignSession FormatTooNew Head
-    HeadMoved Hit Holder HoldfastError IdConflict Image ImportRejected KeyRefused Label LocalStore
-    Message Meta Migrated Migration Opaque Position Problem ProviderError ProviderUnavailable
-    Queued Recovery Report Run Session SessionExists SessionLocked SessionNotFound SetAside State
-    StepDone StepUncertain StorageError Store Stream Summary Text Thinking Ticket TimedOut
-    Tombstone Tool ToolCall ToolResult Totals Turn Usage UsageError WriteFailed __version__
-    assistant open_store system tool_result user
+    AnyPart Approval BadStatus Body Checkpoint Compaction ConnectFailed Custom Damage
+    DamagedJournal DiskFull EmptyReply Entry Erased Event File FileChange Files Follower
+    ForeignSession FormatTooNew Head HeadMoved Hit Holder HoldfastError IdConflict Image
+    ImportRejected KeyRefused Label LocalStore Message Meta Migrated Migration Opaque Page
+    Position Problem ProviderError ProviderUnavailable Queued Recovery Report Run Session
+    SessionExists SessionLocked SessionNotFound SetAside State StepDone StepUncertain StorageError
+    Store Stream Summary Text Thinking Ticket TimedOut Tombstone Tool ToolCall ToolResult Totals
+    Turn Usage UsageError WriteFailed __version__ assistant open_store system tool_result user
 """.split()  # noqa: SIM905  a list of names reads best as a list of names
 
 

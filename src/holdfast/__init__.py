@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from holdfast.journal.ticket import Ticket
     from holdfast.model.entry import (
         Approval,
+        Body,
         Checkpoint,
         Custom,
         Entry,
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from holdfast.model.event import Event
     from holdfast.model.lock_holder import Holder
     from holdfast.model.message import (
+        AnyPart,
         File,
         FileChange,
         Image,
@@ -90,6 +92,7 @@ if TYPE_CHECKING:
         Hit,
         Migrated,
         Migration,
+        Page,
         Problem,
         Recovery,
         Report,
@@ -99,8 +102,10 @@ if TYPE_CHECKING:
     from holdfast.store.write.streams import Stream
 
 __all__ = [
+    "AnyPart",
     "Approval",
     "BadStatus",
+    "Body",
     "Checkpoint",
     "Compaction",
     "ConnectFailed",
@@ -114,6 +119,7 @@ __all__ = [
     "Event",
     "File",
     "FileChange",
+    "Files",
     "Follower",
     "ForeignSession",
     "FormatTooNew",
@@ -133,6 +139,7 @@ __all__ = [
     "Migrated",
     "Migration",
     "Opaque",
+    "Page",
     "Position",
     "Problem",
     "ProviderError",
@@ -189,17 +196,17 @@ _NAMES = {
     "store.local.repair": "SetAside",
     "journal.ticket": "Ticket",
     "model.entry": (
-        "Approval Checkpoint Custom Entry Head Label Meta Position Queued Tool Turn Usage"
+        "Approval Body Checkpoint Custom Entry Head Label Meta Position Queued Tool Turn Usage"
     ),
     "model.event": "Event",
     "model.lock_holder": "Holder",
     "model.message": (
-        "File FileChange Image Message Opaque Text Thinking ToolCall ToolResult assistant "
+        "AnyPart File FileChange Image Message Opaque Text Thinking ToolCall ToolResult assistant "
         "system tool_result user"
     ),
     "model.state": "State Totals",
     "store.types": (
-        "Compaction Erased Hit Migrated Migration Problem Recovery Report Summary Tombstone"
+        "Compaction Erased Hit Migrated Migration Page Problem Recovery Report Summary Tombstone"
     ),
     "store.read.follower": "Follower",
     "store.store": "LocalStore Store",

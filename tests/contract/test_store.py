@@ -135,3 +135,13 @@ def test_the_last_number_is_read_without_a_copy_of_the_state(store, monkeypatch)
         position = session.append(user("a"))
         monkeypatch.setattr(State, "copy", None)
         assert session.seq == position.seq
+
+
+def test_a_store_and_a_session_say_what_they_are(store):
+    assert repr(store) == f"<Store at {store.location}>"
+    with store.create() as session:
+        assert repr(session) == f"<Session {session.id}, last entry -1, open for writing>"
+        seq = session.append(holdfast.user("hello")).seq
+    assert repr(session) == f"<Session {session.id}, last entry {seq}, closed>"
+    with store.open(session.id, mode="read") as again:
+        assert repr(again) == f"<Session {session.id}, last entry {seq}, read-only>"

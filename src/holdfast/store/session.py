@@ -98,6 +98,14 @@ class Session:
         """Let the store know when the session closes, make forks, and find copies of entries."""
         self._forget, self._fork, self._erase_copies = forget, fork, erase_copies
 
+    def __repr__(self) -> str:
+        """Return the id, the number of the last durable entry, and what can be done with it."""
+        if self._reading.closed:
+            mode = "closed"
+        else:
+            mode = "read-only" if self._recorder is None else "open for writing"
+        return f"<Session {self.id}, last entry {self.seq}, {mode}>"
+
     @property
     def path(self) -> Path:
         """The session's folder; it may not exist yet.

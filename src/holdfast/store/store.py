@@ -88,6 +88,10 @@ class Store:
         self._writing: set[Session] = set()  # until they are closed, whether referred to or not
         self._reading: WeakSet[Session] = WeakSet()
 
+    def __repr__(self) -> str:
+        """Return where the store is."""
+        return f"<Store at {self.location}>"
+
     @property
     def path(self) -> Path:
         """The home folder.
