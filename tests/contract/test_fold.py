@@ -162,18 +162,6 @@ def marks(session):
     return [each for each in session.follow(wait=False) if each.type == "mark"]
 
 
-def test_a_state_that_no_line_can_hold_gets_no_mark(store):
-    session = store.create()
-    session.append(user("a"))
-    session.update(notes="x" * 300_000)
-    session.checkpoint("so far")
-    assert marks(session) == []
-    session.update(notes="short")
-    session.checkpoint("so far")
-    assert len(marks(session)) == 1
-    assert reopened(store, session).meta == {"notes": "short"}
-
-
 def test_costs_beyond_what_json_can_hold_get_no_mark(store):
     session = store.create()
     for _ in range(2):

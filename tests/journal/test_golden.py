@@ -129,6 +129,7 @@ EXPECTED = {
         (10, "ok"),
     ],
     "continued": [(number, "ok") for number in range(6)],
+    "snapshots": [(number, "ok") for number in range(4)],
     "unknown": [(number, "ok") for number in range(8)],
     "foreign": [
         (0, "ok"),
@@ -159,6 +160,7 @@ WRITTEN_ONCE = {
     "foreign.jsonl": "622237a8",
     "gap.jsonl": "46c74113",
     "plain.jsonl": "6c1d9831",
+    "snapshots.jsonl": "c29cef5b",
     "unknown.jsonl": "a045b1a8",
 }
 
@@ -187,12 +189,19 @@ def test_the_code_reads_the_same(journal, name):
 @pytest.mark.parametrize("journal", ["plain"], indirect=True)
 def test_every_type_is_there_and_understood(journal):
     entries = [record for record in journal.records() if isinstance(record, Entry)]
-    assert {entry.type for entry in entries} == BODIES.keys() - {"gap"}
+    assert {entry.type for entry in entries} == BODIES.keys() - {"gap", "snapshot"}
     for entry in entries:
         assert type(entry.body) is BODIES[entry.type]
 
 
-@pytest.mark.parametrize("journal", ["plain", "batch", "unknown"], indirect=True)
+@pytest.mark.parametrize("journal", ["snapshots"], indirect=True)
+def test_snapshots_are_understood(journal):
+    entries = [record for record in journal.records() if isinstance(record, Entry)]
+    assert [entry.type for entry in entries] == ["header", *["snapshot"] * 3]
+    assert {type(entry.body) for entry in entries[1:]} == {BODIES["snapshot"]}
+
+
+@pytest.mark.parametrize("journal", ["plain", "batch", "snapshots", "unknown"], indirect=True)
 def test_what_is_understood_would_be_written_the_same_byte_for_byte(journal):
     previous = b""
     for entry in journal.records():

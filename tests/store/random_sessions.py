@@ -182,7 +182,7 @@ class History:
 
     def once(self, pick: int, other: int) -> None:
         """Append with an id, new or known: the second time nothing is written."""
-        name, text = f"id {pick % 2}", self.text()
+        name = text = f"id {pick % 2}"
         position = self.session.append(user(text), id=name)
         if name in self.model.ids:
             assert position.seq == self.model.ids[name]

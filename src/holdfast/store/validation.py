@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import UsageError
-from holdfast.model.codec import dumps, encode_body, plain
+from holdfast.model.codec import encode_body
 from holdfast.model.entry import Meta, Position
 from holdfast.model.message import Message, user
 from holdfast.model.sanitize import is_one_line
@@ -89,7 +89,7 @@ def check_facts(known: dict[str, Any], items: Sequence[Any]) -> None:
         merged: dict[str, Any] = {}
         for fields in (known, *new):
             merged.update(fields)
-        size = len(dumps(plain(merged)))
+        size = len(encode_body(Meta(merged))[0])
         if size > LARGEST_FACTS_BYTES:
             raise UsageError(
                 f"The facts of a session have at most {LARGEST_FACTS_BYTES} bytes together, these "
