@@ -165,7 +165,7 @@ def _tree(stage: Stage) -> Screen:
     stage.open("-r", _SESSION)
     stage.until("saved ✓")
     stage.type("/tree", "Enter")
-    stage.until("goes on from there")
+    stage.until("continues from that entry")
     return stage.screen()
 
 

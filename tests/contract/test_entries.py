@@ -123,7 +123,7 @@ def test_an_entry_that_was_left_out_is_not_there(session):
 
 
 def test_what_makes_no_sense_is_rejected(session):
-    with pytest.raises(UsageError, match="one text"):
+    with pytest.raises(UsageError, match="not a string"):
         session.entries(types="message")
     for limit in (-1, 1.5, "2"):
         with pytest.raises(UsageError, match="limit"):

@@ -185,7 +185,7 @@ def test_compaction_drops_what_was_replaced(store):
         assert again.get("graph") == 4
         assert again.meta["title"] == "title 4"
     assert store.verify(session.id).ok
-    with store.open(session.id) as session, pytest.raises(UsageError, match="one text"):
+    with store.open(session.id) as session, pytest.raises(UsageError, match="not a string"):
         session.compact(latest_events="progress")
 
 

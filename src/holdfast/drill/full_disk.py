@@ -226,5 +226,5 @@ def _journal(home: Path) -> list[str]:
     """Return all lines of the journal, as they are on the disk."""
     paths = sorted(home.glob("sessions/*/*/journal*.jsonl"))
     if not paths:
-        raise StuckError("there is no journal on the disk that was full")
+        raise StuckError("no journal was found on the full disk")
     return b"".join(map(_files.read_whole, paths)).decode("utf-8", "replace").split("\n")

@@ -365,8 +365,8 @@ def _encode_carefully(body: Body) -> tuple[bytes, Body]:
         raise UsageError(f"This {type_name} lacks a field, or has a field of the wrong type.")
     if len(data) > LARGEST_BODY_BYTES:
         raise UsageError(
-            f"This {type_name} is too large to be stored: {len(data)} bytes where "
-            f"{LARGEST_BODY_BYTES} fit; keep large data in a file and store its path."
+            f"This {type_name} is too large to be stored: {len(data)} bytes, at most "
+            f"{LARGEST_BODY_BYTES} are allowed. Save large data in a file and store its path."
         )
     _check_names(again)
     return data, again

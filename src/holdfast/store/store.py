@@ -245,7 +245,9 @@ class Store:
 
     def _fork(self, source: Session, ref: Ref, log: Log, options: ForkOptions) -> Session:
         if options.key is not None and self._has(key_session_id(options.key)):
-            raise SessionExists(f"The key {options.key!r} has a session already.")
+            raise SessionExists(
+                f"There is already a session with the key {options.key!r}. Open it instead."
+            )
         return self.open(fork(self._backend, source, ref, log, options))
 
     # What there is
@@ -372,7 +374,7 @@ class Store:
             SessionLocked: somebody is writing to it.
         """
         if everywhere and not erase:
-            raise UsageError("everywhere=True is for erase=True: nothing was deleted.")
+            raise UsageError("everywhere=True only works with erase=True. Nothing was deleted.")
         if erase:
             return self._erase_session(id, everywhere=everywhere)
         ref = self._owned(id)

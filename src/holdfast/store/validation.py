@@ -53,9 +53,9 @@ def required_number(place: Position | int) -> int:
 def check_selection(types: object, limit: object) -> None:
     """Reject entry types that are one text, and a limit that is not a number of entries."""
     if isinstance(types, str):
-        raise UsageError(f"types is a list of entry types, such as [{types!r}], not one text.")
+        raise UsageError(f"types must be a list of entry types, such as [{types!r}], not a string.")
     if limit is not None and (not isinstance(limit, int) or limit < 0):
-        raise UsageError(f"limit is a number of entries, 0 or more, not {limit!r}.")
+        raise UsageError(f"limit must be a number of entries, 0 or more, not {limit!r}.")
 
 
 def summary_of(given: Message | str | Sequence[Message]) -> list[Message]:

@@ -605,7 +605,7 @@ def test_all_sessions_of_an_earlier_version_are_accepted_with_one_question(progr
     done = program.run("trust", "--earlier")
     assert (done.code, "Use --yes" in done.err) == (2, True)
     assert f"touch {trace}" in done.out  # what would act is shown
-    assert "Asks the endpoint http://evil.test/v1, with your key: 2 sessions." in done.out
+    assert "2 sessions will send requests with your key to http://evil.test/v1." in done.out
     assert "Not included: 2 sessions" in done.out
     done = program.run("trust", "--earlier", "--yes")
     assert "5 sessions accepted" in done.out

@@ -340,6 +340,6 @@ def test_a_fork_whose_past_is_gone(store, sessions):
     next(each for each in sessions.iterdir() if thread(1) in each.name).unlink()
     (done,) = take_all(store, "codex", sessions)
     assert texts(store, done.session) == ["three", "3."]
-    assert "which is not there" in done.problems[0].reason
+    assert "which was not found" in done.problems[0].reason
     (summary,) = store.list()
     assert summary.totals.output == 10, "the total has what the past cost, too"

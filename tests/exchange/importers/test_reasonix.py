@@ -203,7 +203,7 @@ def test_frames_that_are_damaged(store, frames):
     frames.write_bytes(data + b"nonsense, and no frame")
     (done,) = take_all(store, "reasonix", frames.parents[3])
     assert done.counts.messages == 7
-    assert done.problems[0].reason == "is no frame from here on"
+    assert done.problems[0].reason == "is not a valid frame from here on"
 
 
 def test_where_newer_sessions_are():

@@ -158,7 +158,7 @@ def test_a_recorded_address_counts_where_the_user_named_it():
     [
         ({"flags": Wish("gemini")}, "no provider 'gemini'. Use one of: anthropic, openai"),
         ({"flags": Wish(endpoint=OLLAMA)}, f"the model that {OLLAMA}"),
-        ({"session": Wish("rehearsal"), "flags": Wish(model="x")}, "name a provider for x"),
+        ({"session": Wish("rehearsal"), "flags": Wish(model="x")}, "To use x, name its provider"),
     ],
 )
 def test_what_makes_no_sense_is_a_usage_error(more, words):

@@ -42,7 +42,7 @@ _SAID = {
     SHORTER: "shorter than before: skipped",
     EMPTY: "empty: skipped",
     DELETED: "deleted here: skipped",
-    ERASED: "has entries that were erased here: skipped",
+    ERASED: "with entries that were erased here: skipped",
     UNCHANGED: "unchanged",
 }
 

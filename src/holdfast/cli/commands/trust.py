@@ -136,7 +136,7 @@ def _accept_earlier(*, yes: bool) -> None:
                 for line in each.lines():
                     click.echo(line)
         for endpoint, count in Counter(each.endpoint for each in own if each.endpoint).items():
-            click.echo(f"Asks the endpoint {short(endpoint)}, with your key: {_sessions(count)}.")
+            click.echo(f"{_sessions(count)} will send requests with your key to {short(endpoint)}.")
         left = len(facts) - len(own)
         if left:
             click.echo(

@@ -153,7 +153,7 @@ class _Writer:
             size = segment.end if segment is journal.last else segment.size
             if segment.packed is None and self._has_holes(segment.descriptor, size):
                 raise UsageError(
-                    f"{segment.path} has holes, which an archive cannot hold. Export a copy "
+                    f"{segment.path} has holes, which an archive cannot contain. Export a copy "
                     f"without them: holdfast export {self._session} --redact -o FILE.holdfast"
                 )
             chunks = (

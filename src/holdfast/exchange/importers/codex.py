@@ -198,7 +198,7 @@ def _past(
     for thread, cut, files in reversed(_chain(base, file, own)):
         if not files:
             reading.path, reading.line = here
-            reading.report(f"goes on from the thread {thread}, which is not there")
+            reading.report(f"continues thread {thread}, which was not found")
             rollout.misses_past = True
             continue
         for each in files:

@@ -58,7 +58,7 @@ def _events(path: Path, reading: SourceReader) -> Iterator[tuple[str | None, dic
         try:
             line = loads(frame)
         except (ValueError, RecursionError):
-            reading.report("has a frame that is not whole JSON")
+            reading.report("has a frame that is not complete JSON")
             continue
         kind = text(line, "recordType")
         if kind == "batch/begin":
@@ -69,7 +69,7 @@ def _events(path: Path, reading: SourceReader) -> Iterator[tuple[str | None, dic
             if count(line, "eventCount") in (0, len(batch)):
                 yield from ((at, event) for event in batch)
             else:
-                reading.report("has a batch that is not whole")
+                reading.report("has an incomplete batch")
             batch = []
 
 

@@ -192,7 +192,7 @@ class SourceReader:
             while len(held) >= head:
                 stored = int.from_bytes(held[len(mark) : len(mark) + _LENGTH_BYTES])
                 if not held.startswith(mark) or stored > LIMITS.line_bytes:
-                    self.report("is no frame from here on")
+                    self.report("is not a valid frame from here on")
                     return
                 if len(held) < head + stored:
                     break

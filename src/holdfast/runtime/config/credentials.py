@@ -158,7 +158,7 @@ def _from_keyring() -> dict[str, str]:
 def _keyring() -> Any:
     if find_spec("keyring") is None:
         raise UsageError(
-            "The configuration keeps keys in the keyring, and the package 'keyring' is not "
+            "Your configuration stores keys in the keyring, but the package 'keyring' is not "
             "installed: pip install 'holdfast[keyring]', or set keys = \"file\"."
         )
     import_module("keyring.errors")

@@ -164,7 +164,9 @@ def _table(content: bytes, name: str) -> dict[str, Any]:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = content.count(b"\n", 0, error.start)
-        raise UsageError(f"{name}, line {before + 1}: this is not UTF-8.") from None
+        raise UsageError(
+            f"{name}, line {before + 1}: this is not UTF-8. Save the file as UTF-8."
+        ) from None
     for number, line in enumerate(text.split("\n"), 1):
         if line.count(".") > MOST_DOTS:
             raise UsageError(

@@ -175,8 +175,8 @@ def _chosen(name: str, wish: Wish, reason: str, sources: Sources) -> Choice:
     if name == REHEARSAL:
         if sources.flags.model not in {None, REHEARSAL_MODEL}:
             raise UsageError(
-                f"The rehearsal model answers here ({reason}): name a provider for "
-                f"{sources.flags.model} with --provider."
+                f"The offline rehearsal model would be used ({reason}). To use "
+                f"{sources.flags.model}, name its provider with --provider."
             )
         return Choice(REHEARSAL, REHEARSAL_MODEL, reason)
     if name not in VENDORS:

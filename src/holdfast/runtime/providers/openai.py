@@ -228,7 +228,7 @@ class OpenAIAnswer:
 
     def _piece(self, piece: TextDelta | ThinkingDelta) -> Delta:
         if not isinstance(piece.text, str):
-            raise TypeError("text is not text")
+            raise TypeError("the text of a piece is not a string")
         self._pieces.append(piece)
         return piece
 

@@ -121,7 +121,9 @@ class PendingApprovals:
             if trouble is not None and not decided.recorded.done():
                 raise trouble
         if not decided.recorded.result():
-            raise UsageError("The turn ended before the answer was recorded; the call was not run.")
+            raise UsageError(
+                "The turn ended before your approval was recorded, so the call was not run."
+            )
 
     def _decide(self, given: Approve) -> _Decided:
         pending = self._pending.get(given.call_id)

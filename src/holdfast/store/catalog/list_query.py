@@ -35,7 +35,7 @@ def list_query(
 ) -> ListQuery:
     """Return which sessions a list has, in the words of their summaries."""
     if key_prefix is not None and not isinstance(key_prefix, str):
-        raise UsageError(f"key_prefix is the start of a session key, not {key_prefix!r}.")
+        raise UsageError(f"key_prefix must be the start of a session key, not {key_prefix!r}.")
     return ListQuery(
         workspace=folder_named(workspace),
         projects=projects_named(project),

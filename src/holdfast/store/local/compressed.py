@@ -202,7 +202,7 @@ def _replace(
 
 def _packed(files: Files, source: int, size: int) -> Iterator[bytes]:
     if not LIMITS.allow_holes(size, files.holes(source, size, LARGE_HOLE_BYTES)):
-        raise OSError(errno.ENOTSUP, "it has more holes than a packed journal may have")
+        raise OSError(errno.ENOTSUP, "it has more holes than a compressed journal may have")
     module = zstd()
     names = module.CompressionParameter
     options = {names.compression_level: _LEVEL, names.checksum_flag: 1}

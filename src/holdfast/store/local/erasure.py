@@ -94,13 +94,13 @@ def check_not_erased(home: Home, journal: Journal) -> None:
     for each in ours:
         if each.seq is None:
             raise UsageError(
-                f"Session {each.session} was erased here at {each.at}: it is not brought back."
+                f"Session {each.session} was erased here at {each.at}, so this copy was rejected."
             )
         entry = journal.find(each.seq)
         if entry is not None and not is_erased(entry) and entry.type != "gap":
             raise UsageError(
-                f"Entry {each.seq} of session {each.session} was erased here at {each.at}, and "
-                "this copy still has it: it is not brought back."
+                f"Entry {each.seq} of session {each.session} was erased here at {each.at}, but "
+                "this copy still contains it. The copy was rejected."
             )
 
 
