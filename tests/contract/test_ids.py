@@ -308,3 +308,18 @@ def test_what_an_interrupt_left_of_a_known_ticket_is_settled_by_the_next_append(
     assert session.append(user("b")).seq == first.position.seq + 1
     assert third.wait().known
     assert texts(session) == ["a", "b"]
+
+
+def test_either_one_id_or_one_for_each_entry(store):
+    session = store.create()
+    with pytest.raises(holdfast.UsageError):
+        session.append([user("a"), user("b")], id="x", ids=["y", "z"])
+    assert session.messages == []
+
+
+def test_an_id_of_another_type_of_entry_is_a_conflict(store):
+    session = store.create()
+    session.append(user("a"), id="x")
+    session.close()
+    with store.open(session.id) as session, pytest.raises(IdConflict):
+        session.append(Meta({"title": "a"}), id="x")

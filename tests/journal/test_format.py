@@ -382,3 +382,19 @@ def test_unknown_fields_are_verified_with_the_rest():
     assert entry is not None
     assert (entry.body, entry.status) == (body, "ok")
     assert dumps({"x": [1]})[1:-1] in line
+
+
+def test_parts_within_parts_that_are_too_deep_are_held_as_json():
+    deep: object = []
+    for _ in range(60):
+        deep = [{"type": "tool_result", "call_id": "c", "outcome": "completed", "content": deep}]
+    body = json.dumps({"role": "tool", "content": deep}).encode()
+    sealed = seal(1, AT, "message", body, b"")
+    changed = sealed.replace(b'"seq":1,', b'"seq": 1,')  # read by the slow way
+    entry = parse(changed, b"", 0, 1)
+    assert entry is not None
+    assert entry.type == "message"
+
+
+def test_nothing_is_salvaged_from_a_line_that_is_too_deep():
+    assert journal_format.salvage(b"{" * 100_000) == []

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.model.sanitize import for_terminal, is_one_line, one_line
+from holdfast.model.sanitize import for_terminal, is_one_line, one_line, quoted_line
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,21 @@ def test_a_row_of_beginnings_takes_no_longer_than_other_text():
     """Each is looked at once: if each were followed to the end, this would take hours."""
     row = "\x9d" * 400_000
     assert for_terminal(row) == "\\x9d" * 400_000
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ("short", "“short”"),
+        ("two\nlines  here", "“two lines here”"),
+        ("x" * 81, f"“{'x' * 80}…”"),
+        ("a" + " " * 1000, "“a”"),
+        ("a" + " " * 1000 + "b", "“a…”"),
+    ],
+)
+def test_the_beginning_of_a_text_in_quotes(text, quoted):
+    assert quoted_line(text) == quoted
+
+
+def test_nothing_in_quotes_acts():
+    assert "\x1b" not in quoted_line("\x1b[2Jx")

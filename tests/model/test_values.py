@@ -109,3 +109,8 @@ def test_a_turn_without_an_end_is_open(turn, is_open):
 def test_a_holder_describes_itself():
     assert str(Holder(1, "tower", "now")) == "process 1 on tower since now"
     assert str(Holder()) == "another process"
+
+
+def test_a_position_equals_no_other_thing():
+    assert Position(3) != 3
+    assert Position(3, known=True) == Position(3)

@@ -8,6 +8,7 @@ import pytest
 
 import holdfast
 from holdfast import user
+from holdfast.store.catalog.index import page_of_default_home
 
 
 @pytest.fixture
@@ -62,3 +63,12 @@ def test_the_edges_of_time_mean_everything_or_nothing(five, zone):
         assert len(ask(since=first)) == len(ask(until=last)) == 5
         assert ask(until=first) == ask(since=last) == []
     assert len(five.search("hello", since=first, until=last)) == 5
+
+
+def test_the_default_home_is_listed_without_a_store(store, monkeypatch):
+    with store.create() as session:
+        session.append(user("hello"))
+    monkeypatch.setenv("HOLDFAST_HOME", str(store.path))
+    page = page_of_default_home(limit=5)
+    assert [summary.id for summary in page.sessions] == [session.id]
+    assert page_of_default_home(until=datetime(2000, 1, 1, tzinfo=UTC)).sessions == []

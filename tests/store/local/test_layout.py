@@ -305,3 +305,13 @@ def test_what_is_not_there_is_not_found(fragile, files, error):
     files.fail("status_of", error)
     with pytest.raises(holdfast.SessionNotFound):
         fragile.open(FIRST)
+
+
+def test_a_lock_of_the_store_has_one_holder(store, home):
+    with store.create() as session:
+        session.append(holdfast.user("hello"))
+    held = store.lock("a name")
+    with pytest.raises(holdfast.SessionLocked):
+        store.lock("a name")
+    held.release()
+    store.lock("a name").release()

@@ -13,6 +13,7 @@ from holdfast import (
     assistant,
     user,
 )
+from holdfast.store.read.markdown import markdown
 from holdfast.store.read.text_formats import text_of
 
 
@@ -62,3 +63,11 @@ def test_what_is_nested_too_deep_is_refused_in_words(format_name):
     call = ToolCall(id="1", name="x", arguments=nested(100_000))
     with pytest.raises(holdfast.UsageError, match="nested too deeply"):
         text_of(format_name, "20260102-030405-aaaabbbb", {}, [assistant([call])], None)
+
+
+def test_a_summary_stands_in_markdown_where_the_compaction_was():
+    summary = [user("so far: one"), assistant([ToolCall(id="1", name="look", arguments={})])]
+    text = "".join(markdown("id", {}, [user("one"), summary, user("two")]))
+    one, so_far, two = text.index("one"), text.index("> so far: one"), text.index("two")
+    assert one < so_far < two
+    assert "look" in text[so_far:two]
