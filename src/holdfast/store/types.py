@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field, msgpack
+from msgspec import Raw, Struct, field, msgpack
 
 from holdfast.errors import UsageError
 from holdfast.model.state import Totals
@@ -60,9 +60,9 @@ def _small_facts(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_flat(value: Any, depth: int) -> bool:
-    """Tell whether lists and dicts are nested at most ``depth`` deep."""
+    """Tell whether lists and dicts are nested at most ``depth`` deep, with plain values in them."""
     if not isinstance(value, (list, dict)):
-        return True
+        return not isinstance(value, Raw)  # a number that Python cannot hold
     inner = value.values() if isinstance(value, dict) else value
     return depth > 0 and all(_is_flat(each, depth - 1) for each in inner)
 

@@ -141,6 +141,7 @@ LINES: dict[str, dict[str, Any]] = {
     "mark": {
         "state": {"seq": 12, "head": 9, "queue": [11], "turn": {"seq": 5, "state": "waiting"}}
     },
+    "snapshot": {"name": "state", "encoding": "json", "value": {"step": 1}},
     "gap": {"reason": "omission", "segment": 1, "offset": 0, "length": 1, "before": 1, "after": 2},
 }
 

@@ -74,7 +74,7 @@ def test_an_empty_answer_changes_nothing(shell):
         (["anthropic"], f"{SECRET}\n{SECRET}\n", "This is not a key"),
         (["anthropic"], b"\xff\xfe\0", "This is not a key"),
         (["anthropic"], "x" * 20_000, "This is not a key"),
-        (["openai"], SECRET, "This is a key of anthropic"),
+        (["openai"], SECRET, "This is an Anthropic key, not an OpenAI key"),
         (["antropic"], SECRET, "neither a provider"),
         (["rehearsal"], SECRET, "needs no key"),
         ([], SECRET, "Name the provider"),

@@ -86,12 +86,12 @@ def test_a_bad_line_is_named_and_the_prompts_before_it_are_answered(program):
     good = lines({"text": "say: one"})
     for number, (bad, why) in enumerate(
         [
-            (b"not json\n", "no prompt"),
+            (b"not json\n", "not a prompt"),
             (b'{"type": "system", "text": "x"}\n', "not an object of type user"),
             (b'{"text": " "}\n', "it is empty"),
-            (b'{"content": [{"type": "tool_result", "call_id": "x"}]}\n', "no prompt"),
-            (b'{"text": "\xff"}\n', "no prompt"),
-            (b"[" * 100_000 + b"\n", "no prompt"),
+            (b'{"content": [{"type": "tool_result", "call_id": "x"}]}\n', "not a prompt"),
+            (b'{"text": "\xff"}\n', "not a prompt"),
+            (b"[" * 100_000 + b"\n", "not a prompt"),
         ],
         start=1,
     ):

@@ -50,7 +50,7 @@ def test_it_is_listed_named_and_gone_past(program, stopped):
     done = program.run("stop", "--all")
     assert done.code == 75
     assert done.out == f"{other} stopped\n"
-    assert f"Session {silent} has a runner, process {pid}, that does not answer" in done.err
+    assert f"The runner of session {silent} (process {pid}) does not answer" in done.err
 
 
 def test_every_verb_says_so_and_starts_no_second_one(program, stopped):
@@ -69,7 +69,7 @@ def test_every_verb_says_so_and_starts_no_second_one(program, stopped):
     for run in runs:
         run.end_input()
         assert run.wait() == 75, run.err
-        assert f"process {pid}, that does not answer" in run.err
+        assert f"(process {pid}) does not answer" in run.err
     os.kill(pid, signal.SIGCONT)
     assert program.run("-r", silent, "-p", "say: on").out == "on\n"
     assert "x" not in said(program.journal(silent), "assistant")
@@ -101,7 +101,7 @@ def test_one_that_hangs_later_is_silent_then(program, stopped, monkeypatch):
         connection.hello = replace(connection.hello, pid=1)
         os.kill(pid, signal.SIGSTOP)
         try:
-            with pytest.raises(RunnerSilent, match=f"process {pid},"):
+            with pytest.raises(RunnerSilent, match=f"process {pid}\\)"):
                 await connection.request(StatusOf(id="1"))
         finally:
             os.kill(pid, signal.SIGCONT)

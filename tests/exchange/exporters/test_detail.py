@@ -79,7 +79,7 @@ def test_a_depth_that_does_not_exist_is_refused(talk):
 
 
 def test_an_archive_is_the_whole_session(talk):
-    with pytest.raises(holdfast.UsageError, match="no depth"):
+    with pytest.raises(holdfast.UsageError, match="always contains the whole session"):
         exported(talk, "archive", ExportOptions(depth="tools"))
 
 

@@ -108,7 +108,7 @@ class CodexImporter:
         """Look for an envelope, or for the facts that begin the oldest files."""
         for file in islice(reading.files_below(path, *_ENDINGS), MOST_SNIFFED):
             for line in reading.first_records(file):
-                if line.get("type") in _KINDS and type(line.get("payload")) is dict:
+                if text(line, "type") in _KINDS and type(line.get("payload")) is dict:
                     return True
                 if "instructions" in line and "id" in line and "type" not in line:
                     return True
