@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from holdfast import user
+from holdfast.journal.pool import BackgroundTask
 
 
 @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])
@@ -14,10 +13,10 @@ def test_what_was_accepted_is_written_also_if_no_thread_can_be_had(store, monkey
     session = store.create()
     session.append(user("a"))
 
-    def start(_thread):
+    def wake(_task):
         raise error
 
-    monkeypatch.setattr(threading.Thread, "start", start)
+    monkeypatch.setattr(BackgroundTask, "wake", wake)
     session.checkpoint("so far")
     ticket = session.submit(user("b"))
     with session.stream() as live:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from holdfast.journal import format as journal_format
 from holdfast.journal.format import chain_after, parse, seal, stored_sum, timestamp
-from holdfast.model.codec import dumps, encode_body, type_of
+from holdfast.model.codec import TooDeep, dumps, encode_body, type_of
 from holdfast.model.entry import NO_PARENT_FIELD, Continues, Entry, Gap, Header, Meta, Turn, Unknown
 from holdfast.model.message import Message, Text, user
 from tests.journal.journal_lines import AT, HEADER, SESSION, Chain
@@ -384,17 +384,23 @@ def test_unknown_fields_are_verified_with_the_rest():
     assert dumps({"x": [1]})[1:-1] in line
 
 
-def test_parts_within_parts_that_are_too_deep_are_held_as_json():
-    deep: object = []
-    for _ in range(60):
-        deep = [{"type": "tool_result", "call_id": "c", "outcome": "completed", "content": deep}]
-    body = json.dumps({"role": "tool", "content": deep}).encode()
-    sealed = seal(1, AT, "message", body, b"")
-    changed = sealed.replace(b'"seq":1,', b'"seq": 1,')  # read by the slow way
-    entry = parse(changed, b"", 0, 1)
+def test_a_body_that_is_too_deep_to_be_understood_is_held_as_json(monkeypatch):
+    def revive(*_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(journal_format, "revive_body", revive)
+    line = seal(1, AT, "turn", b'{"state":"started"}', b"")[:-18] + b"}"  # no sum: the slow way
+    entry = parse(line, b"", 0, 1)
     assert entry is not None
-    assert entry.type == "message"
+    assert entry.body == Unknown(type="turn", fields={"state": "started"})
 
 
-def test_nothing_is_salvaged_from_a_line_that_is_too_deep():
-    assert journal_format.salvage(b"{" * 100_000) == []
+def test_nothing_is_salvaged_from_a_line_with_too_many_values(monkeypatch):
+    record = seal(1, AT, "turn", b'{"state":"started"}', b"")
+    assert journal_format.salvage(b"\0" + record)
+
+    def refuse(_: bytes) -> None:
+        raise TooDeep
+
+    monkeypatch.setattr(journal_format, "may_be_deep", refuse)
+    assert journal_format.salvage(b"\0" + record) == []

@@ -112,5 +112,5 @@ def test_a_holder_describes_itself():
 
 
 def test_a_position_equals_no_other_thing():
-    assert Position(3) != 3
+    assert (Position(3) == 3) is False
     assert Position(3, known=True) == Position(3)

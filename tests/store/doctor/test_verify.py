@@ -201,9 +201,9 @@ def test_a_payload_of_a_name_that_no_file_can_have(store, name):
     assert detail.startswith("missing")
 
 
-def test_a_folder_in_the_place_of_the_lock_ends_nothing(store):
+def test_a_link_in_the_place_of_the_lock_ends_nothing(store):
     with store.create() as session:
         session.append(holdfast.user("hello"))
     (session.path / "lock").unlink()
-    (session.path / "lock").mkdir()
+    (session.path / "lock").symlink_to("lock")
     assert store.verify(session.id).entries == 2

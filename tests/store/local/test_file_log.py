@@ -302,3 +302,10 @@ def test_what_was_opened_is_closed_if_a_later_file_cannot_be(tmp_path, files):
     with pytest.raises(OSError, match="symbolic"):
         Journal(files, tmp_path)
     assert files.count("close") == 1
+
+
+def test_it_names_its_session_and_its_place(store):
+    with store.create() as session:
+        session.append(user("hello"))
+    with Journal(Files(), session.path) as journal:
+        assert (journal.session_id, journal.location) == (session.id, session.path)

@@ -321,3 +321,16 @@ def test_what_was_being_made_and_is_gone_already_does_no_harm(fragile, files, ho
         lambda folder: [Gone(), *real(folder)] if folder.name == "sessions" else real(folder),
     )
     assert fragile.cleanup(3600) == 0
+
+
+def test_what_a_crash_left_of_a_purge_is_removed(store):
+    with store.create() as session:
+        session.append(holdfast.user("hello"))
+    store.delete(session.id)
+    (gone,) = store.deleted()
+    left = Path(gone.path).with_name(".going-x")
+    Path(gone.path).rename(left)
+    assert store.half_erased().count == 1
+    assert left.exists()
+    store.half_erased(remove=True)
+    assert not left.exists()
