@@ -274,8 +274,8 @@ class StepUncertain(HoldfastError):
     def __init__(self, step: str, started: str, *, run: str, key: str) -> None:
         super().__init__(
             f"Step {step!r} of run {run!r} was started at {started} and has no result: it may or "
-            "may not have been carried out. It was not run again. Find out, then call it with a "
-            "replay function that says what became of it."
+            "may not have been carried out. It was not run again. Check whether it was, then "
+            "call the step with a replay function that returns StepDone or None."
         )
         self.step = step
         self.started = started

@@ -241,7 +241,7 @@ ready()
         assert texts(session) == ["my prompt"]
 
 
-def test_defect_18_listeners_are_told_before_the_write_is_durable(fragile, files):
+def test_defect_18_listeners_are_told_before_the_write_is_durable(fragile, files, eventually):
     with fragile.create(session_id=FIRST) as session:
         told = []
 
@@ -253,6 +253,7 @@ def test_defect_18_listeners_are_told_before_the_write_is_durable(fragile, files
         session.on_entry(listen)
         session.append(user("one"))
         session.submit(user("two")).wait()
+        eventually(lambda: "two" in [text for text, *_ in told])
         with files.full_disk(), pytest.raises(holdfast.DiskFull):
             session.append(user("three"))
         assert [text for text, *_ in told if text == "three"] == []

@@ -124,4 +124,4 @@ def test_an_archive_travels(program):
     assert "1 session imported" in done.err
     assert (program.sessions()[0] / "journal.jsonl").read_bytes() == journal
     done = program.run("import", "a.holdfast", HOLDFAST_HOME=str(program.home))
-    assert (done.code, "1 session unchanged" in done.err) == (0, True)
+    assert (done.code, "1 session found, nothing is new" in done.err) == (0, True)

@@ -233,7 +233,7 @@ MANY = '"read({a,b}{a,b}{a,b}{a,b}{a,b})",'
         ('folders = ["/a\\u0000"]', "folders must be"),
         ("prices = 7", "prices must be tables"),
         ("[prices]\nm = 7", "prices must be tables"),
-        ("[prices.m]\ninput = 1", "prices: The price of 'm' needs input and output"),
+        ("[prices.m]\ninput = 1", "prices: The price of 'm' must have input and output"),
         ("[prices.m]\ninput = 1\noutput = -1", "prices: The price of 'm'"),
         ("[prices.m]\ninput = 1\noutput = inf", "prices: The price of 'm'"),
         (f"[prices.m]\ninput = 1\noutput = 1{'0' * 400}", "prices must be tables"),

@@ -51,7 +51,7 @@ _MOST_SHOWN = 50
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option("--redact", is_flag=True, help="Remove secrets.")
 @click.option(
-    "--strip-workspace", is_flag=True, help="Leave out the session's folders on this machine."
+    "--strip-workspace", is_flag=True, help="Leave out the paths of folders on this machine."
 )
 @click.option(
     "--depth",

@@ -43,7 +43,9 @@ class _Size(_Type):
 
 
 @click.command(
-    help="""Free disk space: show what would be removed, ask, then remove it. Needs a rule.
+    help="""Free disk space: show what would be removed, ask, then remove it.
+
+    Give at least one option.
 
     A session moves to the trash only if all given rules select it: it is older than --older-than,
     not one of the --keep-last newest, and all sessions together exceed --max-size. Damaged sessions
@@ -70,7 +72,9 @@ class _Size(_Type):
 )
 @click.option("--max-size", type=_Size(), help="Remove the oldest until the rest fits: 500M, 5GB.")
 @click.option("--compress", is_flag=True, help="Compress sessions; move none to the trash.")
-@click.option("--trash", type=SINCE, help="Permanently delete sessions trashed before this.")
+@click.option(
+    "--trash", type=SINCE, help="Permanently delete sessions moved to the trash before this time."
+)
 @click.option("--blobs", is_flag=True, help="Permanently delete unused files in blobs/.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")

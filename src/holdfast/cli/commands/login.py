@@ -42,7 +42,9 @@ def command(*, name: str | None, listing: bool, remove: bool) -> None:
 
 def _asked() -> str:
     if not is_terminal(sys.stdin):
-        raise UsageError(f"Name the provider ({', '.join(VENDORS)}) or the host of the key.")
+        raise UsageError(
+            f"Name the provider ({', '.join(VENDORS)}) or the host that the key is for."
+        )
     answer: str = click.prompt(f"Whose key ({', '.join(VENDORS)}, or a host)")
     return answer
 

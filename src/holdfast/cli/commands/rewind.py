@@ -74,7 +74,7 @@ class _Wish(msgspec.Struct, frozen=True):
 @click.option(
     "--overwrite",
     is_flag=True,
-    help="Also overwrite files that were edited outside the session since.",
+    help="Also overwrite files that were changed later by other programs.",
 )
 @click.option(
     "--autorun",

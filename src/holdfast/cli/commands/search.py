@@ -30,7 +30,7 @@ _BLANKS = re.compile(r"\s+")
     help="""Search all sessions: messages, thinking, tool input and output, and titles.
 
     A message matches if it contains all WORDS. An argument with spaces is a phrase. Whole words
-    rank first, then beginnings of words. If there are neither, matches inside words are shown.
+    rank first, then beginnings of words. Without such matches, matches inside words are shown.
 
     \b
     holdfast search flaky test               both words, in any order

@@ -81,7 +81,7 @@ class _Amount(click.FloatRange):
 )
 @click.option("--continue-turn", is_flag=True, help="First continue the interrupted turn.")
 @click.option("--kill-running", is_flag=True, help="First kill commands that are still running.")
-@click.option("--run-queue", is_flag=True, help="Afterwards run the prompts in the queue.")
+@click.option("--run-queue", is_flag=True, help="Then run the prompts that wait in the queue.")
 @click.option("--compact", is_flag=True, help="First replace old messages by a summary.")
 @click.option("--session-id", metavar="ID", help="Create the session with this id.")
 @click.option("-n", "--name", metavar="TITLE", help="Set the session's title.")
@@ -101,7 +101,7 @@ class _Amount(click.FloatRange):
     "--output-format",
     type=click.Choice(["text", "json", "stream-json"]),
     default="text",
-    help="Print the answer, one JSON object, or every entry once it is saved.",
+    help="Print the answer, one JSON object, or each entry after it is saved.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Same as --output-format json.")
 @click.option(

@@ -1,7 +1,7 @@
 """Secrets in text and in decoded JSON: found, and replaced by marks.
 
 Each finding says which kind it was and where; never the secret. What a secret looks like is in
-``vendor_keys``, ``telltales`` and ``private_keys``. Colours and other sequences for terminals, and
+``key_formats``, ``assignments`` and ``pem_blocks``. Colours and other sequences for terminals, and
 characters that nobody sees, may stand before and in the middle of a secret: screens and pages take
 them out, so they are taken out before anything is looked for.
 """

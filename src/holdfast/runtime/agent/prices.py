@@ -135,8 +135,8 @@ def _price(name: str, given: Mapping[str, Any]) -> Price:
     numbers = [value for value in given.values() if _is_rate(value)]
     if unknown or not {"input", "output"} <= set(given) or len(numbers) < len(given):
         raise UsageError(
-            f"The price of {name!r} needs input and output in USD per million tokens, and may "
-            f"have {', '.join(Price.__struct_fields__[2:])}; all must be numbers, 0 or more."
+            f"The price of {name!r} must have input and output, in USD per million tokens. It may "
+            f"also have {', '.join(Price.__struct_fields__[2:])}. Each is a number, 0 or more."
         )
     return Price(**given)
 

@@ -1,9 +1,9 @@
 """Who may do what without being asked: the rules, and the decision about one call.
 
 What needs no approval: tools that only read, inside the workspace and the folders that are allowed,
-and the few commands that do the same (``harmless``). For everything else the rules are asked, then
-the mode: ``ask``, ``allow-all``, or ``deny`` (what would be asked is refused, for runs that nobody
-watches). A rule that denies wins over all of it.
+and the few commands that do the same (``_only_looks``). For everything else the rules are asked,
+then the mode: ``ask``, ``allow-all``, or ``deny`` (refuse instead of asking, for runs without a
+user). A rule that denies wins over all of it.
 
 A rule names a tool, and what of it is allowed:
 

@@ -188,7 +188,10 @@ class Connection:
         try:
             answer = decode_reply(line, request)
         except ValueError as error:
-            raise StorageError(f"The runner's reply cannot be understood: {error}.") from None
+            raise StorageError(
+                f"The runner sent a reply that this version cannot read: {error}. "
+                "Stop the runner with holdfast stop and try again."
+            ) from None
         if not isinstance(answer, RefusedReply):
             return Answer(answer, events_before)
         if answer.kind == RunnerGone.__name__:

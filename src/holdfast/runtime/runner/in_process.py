@@ -84,7 +84,7 @@ async def hosted(launch: Launch, store: Store) -> AsyncIterator[InProcessRunner]
     try:
         begun = await begin(launch, None if store.is_shared else store)
     except OSError as error:
-        raise StorageError(f"The session cannot be run here: {error}.") from error
+        raise StorageError(f"The agent cannot be started in this process: {error}.") from error
     host = InProcessRunner(socket_path(Path(launch.home), launch.session), begun)
     try:
         yield host

@@ -137,7 +137,9 @@ class _Reading:
         for record in block.records:
             if isinstance(record, Damage):
                 where = f"{name}:{record.offset}"
-                self.found.add("damage", where, f"{record.length} bytes {record.kind}")
+                size = f"{record.length} bytes"
+                what = size if record.kind == "unreadable" else f"a line of {size} is"
+                self.found.add("damage", where, f"{what} {record.kind}")
                 continue
             if record.seq <= after:
                 continue  # a continuation has it again

@@ -53,7 +53,10 @@ class StagedLines:
                 f"Entry number {past.seq} is already used: the next number is {self._top + 1}."
             )
         if past.parent is not None and past.parent >= past.seq:
-            raise UsageError(f"Entry {past.seq} cannot have entry {past.parent} as its parent.")
+            raise UsageError(
+                f"Entry {past.seq} cannot have entry {past.parent} as its parent: a parent has a "
+                "lower number."
+            )
         lines = [self._sealed(past)]
         if self._since_mark_bytes >= MARK_EVERY_BYTES or past.draft[0] == "checkpoint":
             lines += self._mark()
