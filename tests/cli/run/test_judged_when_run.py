@@ -112,3 +112,41 @@ def test_a_person_is_asked_when_it_is_about_to_run_and_what_ran_stays_done(progr
     assert turns(program.journal())[-1] == "completed"
     assert not (program.folder / "ran").exists()
     assert secret not in shown_in(program)
+
+
+def test_a_link_whose_full_path_is_too_long_is_not_taken_for_a_file(program):
+    """The kernel follows it by a short path, where ``realpath`` gives up without a word."""
+    secret = program.folder.parent / "secret"
+    secret.write_text("very-secret\n")
+    folders = ["a" * 250] * 16
+    (program.folder / "short").symlink_to("/".join(folders))
+    place = os.open(program.folder, os.O_RDONLY)
+    for name in folders:
+        os.mkdir(name, dir_fd=place)
+        inner = os.open(name, os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = inner
+    os.symlink(secret, "link", dir_fd=place)
+    os.close(place)
+    assert (program.folder / "short" / "link").read_text() == "very-secret\n"
+    done = program.run("-p", "run: cat short/link")
+    assert [outcome for outcome, _ in results(program.journal())] == ["denied"]
+    assert "very-secret" not in shown_in(program) + done.out + done.err
+
+
+@pytest.mark.parametrize("word", ["/proc/self/cwd/../secret", "link/../secret", "/dev/fd/0"])
+def test_links_that_lead_each_process_elsewhere_are_not_judged(program, word):
+    (program.folder.parent / "secret").write_text("very-secret\n")
+    (program.folder / "sub").mkdir()
+    (program.folder / "sub" / "secret").write_text("inside")
+    (program.folder / "link").symlink_to("/proc/self/cwd")
+    workspace, program.folder = program.folder, program.folder / "sub"
+    done = program.run("-C", str(workspace), "-p", f"run: cat {word}")
+    assert [outcome for outcome, _ in results(program.journal())] == ["denied"]
+    assert "very-secret" not in shown_in(program) + done.out + done.err
+
+
+def test_an_option_in_its_old_form_is_not_taken_for_a_path(program):
+    (program.folder / "notes").write_text("harmless\n")
+    program.run("-p", "run: tail +1f notes")
+    assert [outcome for outcome, _ in results(program.journal())] == ["denied"]

@@ -367,6 +367,8 @@ def _looked_at(words: list[str] | None, workspace: Workspace) -> list[str] | Non
         return None
     paths: list[str] = []
     for word in rest:
+        if word.startswith("+"):
+            return None  # an option in its old form: tail +1f waits
         if not word.startswith("-") or word == "-":
             paths.append(word)
         elif not _READING_PROGRAMS[name].fullmatch(word):

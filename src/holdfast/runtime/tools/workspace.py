@@ -30,6 +30,7 @@ LARGEST_FILE_BYTES = 64 * 1024 * 1024
 _files = Files()
 # A folder on the way needs no permission to list it; where there is no such flag it does.
 _FOLDER = os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW | getattr(os, "O_PATH", os.O_RDONLY)
+_MOST_LINKS = 40  # as the system follows
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID
 
 
@@ -92,6 +93,8 @@ class Workspace:
         try:
             path = os.path.realpath(os.path.join(self.root, name))
             os.fsencode(path)
+            if _is_uncertain(os.path.join(self.root, name)):
+                raise Refusal(f"{name} cannot be judged: it leads through /proc, or is too long.")
         except ValueError:  # a NUL, or a character that no file name can have
             raise Refusal(f"{name!a} is not a path.") from None
         for root in self.roots:
@@ -207,6 +210,35 @@ class Workspace:
                 raise Refusal(f"{place.shown} was changed by another program just now.")
             os.unlink(_name(place), dir_fd=folder)
             _sync_folder(folder)
+
+
+def _is_uncertain(path: str) -> bool:
+    """Tell whether a command could open another file by this path than the agent resolves.
+
+    Links below ``/proc`` lead each process to its own files. ``realpath`` takes a link whose full
+    path is too long for the system to be a file, but a command follows it by a short path.
+    """
+    place, rest, links = "/", path.split("/")[::-1], 0
+    while rest and links <= _MOST_LINKS:
+        name = rest.pop()
+        if name in {"", "."}:
+            continue
+        if name == "..":
+            place = os.path.dirname(place)
+            continue
+        parent, place = place, os.path.join(place, name)
+        if f"{place}/".startswith("/proc/"):
+            return True
+        try:
+            target = os.readlink(place)
+        except OSError as error:  # mostly EINVAL: it is not a link
+            if error.errno == errno.ENAMETOOLONG:
+                return True
+        else:
+            links += 1
+            place = "/" if target.startswith("/") else parent
+            rest += target.split("/")[::-1]
+    return False
 
 
 def _below(path: str, root: str) -> tuple[str, ...] | None:
