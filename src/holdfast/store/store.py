@@ -335,8 +335,9 @@ class Store:
             raise UsageError("limit must be a number of results, 0 or more.")
         if order not in ("newest", "rank"):
             raise UsageError(f"order must be 'newest' or 'rank', not {order!r}.")
-        from holdfast.store.search.query import Query, conditions  # noqa: PLC0415  few search
-        from holdfast.store.search.scan import SearchRequest  # noqa: PLC0415  as above
+        with self._backend.errors("cannot be searched"):  # an import needs descriptors, too
+            from holdfast.store.search.query import Query, conditions  # noqa: PLC0415  few search
+            from holdfast.store.search.scan import SearchRequest  # noqa: PLC0415  as above
 
         request = SearchRequest(
             Query(text), conditions(where), limit, order == "newest", substring, once, progress
@@ -415,8 +416,9 @@ class Store:
 
     def _erase_copies(self, id: str, erasure: Erasure, everywhere: bool) -> tuple[Ids, Ids]:  # noqa: FBT001  a callback
         """Look for copies of an entry that was erased; return where it is erased, and where not."""
-        relatives = Relatives(self._backend)
-        found = relatives.with_entry(id, erasure.seq, erasure.sum)
+        with self._backend.errors("cannot be searched for copies"):
+            relatives = Relatives(self._backend)
+            found = relatives.with_entry(id, erasure.seq, erasure.sum)
         if not everywhere:
             return [], found
         also: Ids = []

@@ -26,7 +26,7 @@ from typing import Any
 import holdfast
 from tests.crash.lab.witness import Witness
 
-VARIANTS = {"one": 1, "eight": 8, "moved": 1, "followed": 1, "acted": 1, "erased": 1}
+VARIANTS = {"one": 1, "eight": 8, "moved": 1, "followed": 1, "acted": 1}
 """Every variant, with how many sessions live in it at once."""
 
 _LIVES = {

@@ -59,7 +59,6 @@ _SIZES = {
         "moved": Size(1, 4_000, 100),
         "followed": Size(1, 2_500, 100),
         "acted": Size(1, 1_000, 100),
-        "erased": Size(1, 1_500, 100),
         "wrapped": Size(1, 250, 50),
     },
     "nightly": {
@@ -68,7 +67,6 @@ _SIZES = {
         "moved": Size(4, 30_000, 250),
         "followed": Size(4, 20_000, 250),
         "acted": Size(2, 10_000, 250),
-        "erased": Size(2, 15_000, 250),
         "wrapped": Size(1, 1_000, 50),
     },
 }
