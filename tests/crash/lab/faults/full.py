@@ -206,6 +206,17 @@ def closed(player: Player, fullness: str = "ballast") -> None:
     player.rule("and has written what waited", len(there) == len(refused.labels))
 
 
+def _left_lying(folder: Path, pattern: str) -> list[str]:
+    """Return what stays there; a retry in the background may have something for a moment."""
+    left: list[str] = []
+    for _ in range(100):
+        left = [path.name for path in folder.glob(pattern)]
+        if not left:
+            break
+        time.sleep(0.02)
+    return left
+
+
 def created(player: Player, fullness: str = "ballast") -> None:
     """There is no room for a session's first entry."""
     store = holdfast.open_store(player.ground.home)
@@ -218,7 +229,7 @@ def created(player: Player, fullness: str = "ballast") -> None:
     player.rule("it says what waits", len(_pending(refused.error)) >= len(labels))
     player.rule("nothing is there yet", not session.path.exists())
     player.rule("nothing is listed", store.list() == [])
-    left = [path.name for path in player.ground.home.glob("sessions/.new-*")]
+    left = _left_lying(player.ground.home, "sessions/.new-*")
     player.rule("nothing is left lying about", not left, left)
     player.rule("session.trouble says so", isinstance(session.trouble, holdfast.DiskFull))
     taken.end()
@@ -262,7 +273,7 @@ def blob(player: Player) -> None:
     small = player.append(session)
     player.fails("what comes after it waits, too", small, holdfast.DiskFull)
     time.sleep(player.random.random() * _TWO_RETRIES_SECONDS)
-    left = [path.name for path in session.path.glob("blobs/*")]
+    left = _left_lying(session.path, "blobs/*")
     player.rule("no half blob is left lying about", not left, left)
     player.ground.free()
     _wait_until_written(player, session)
@@ -307,7 +318,7 @@ def forked(player: Player) -> None:
     player.ground.fill()
     refused = player.attempt("fork", session.fork)
     player.fails("a fork without room is refused as DiskFull", refused, holdfast.DiskFull)
-    left = [path.name for path in player.ground.home.glob("sessions/.new-*")]
+    left = _left_lying(player.ground.home, "sessions/.new-*")
     player.rule("nothing is left lying about", not left, left)
     player.rule("only the source is listed", [each.id for each in store.list()] == [session.id])
     player.works("the source goes on", player.append(session))
