@@ -73,7 +73,7 @@ def test_own_prices_come_first_and_the_longest_beginning_wins():
     ],
 )
 def test_a_price_that_makes_no_sense_is_refused(given):
-    with pytest.raises(UsageError, match=r"price of 'm' needs input and output.*cache_read"):
+    with pytest.raises(UsageError, match=r"price of 'm' must have input and output.*cache_read"):
         PriceTable({"m": given})
 
 
